@@ -1,0 +1,37 @@
+# The one door. Every target makes its own .venv, from the pins in constraints.txt, when it is missing or out of date.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint bench docs clean
+
+demo: .venv/ready ## play one episode of the small PAC-Man level in the terminal
+	$(BIN)/legible play legible/PacmanSmall-v0 --seed 1
+
+test: .venv/ready ## all tests
+	$(BIN)/python -m pytest --numprocesses 2
+
+lint: .venv/ready ## style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: .venv/ready-peers ## speed beside the peers, in one run
+	$(BIN)/python -m benchmarks
+
+docs: .venv/ready-docs ## the documents as a web site in site/
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf .venv site
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/ready: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+.venv/ready-%: .venv/ready
+	$(PIP) --editable '.[$*]'
+	touch $@
