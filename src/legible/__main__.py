@@ -1,0 +1,5 @@
+"""``python -m legible``: the command line."""
+
+from legible.cli import main
+
+main()

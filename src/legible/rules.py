@@ -1,0 +1,385 @@
+"""Rules: what a policy does (+) or avoids (−) where some conditions hold.
+
+- `Condition`: ``low < x <= high`` for one feature, in float32.
+- `Rule`: polarity, action and a conjunction of conditions; a frozen value.
+- `RuleSet`: rules that guide together, such as all generalisations of one mined rule.
+- `CompiledRules`: many rule sets as flat arrays that match whole batches of observations.
+
+A rule has two text forms. In names, which parses back::
+
+    +North <- food.north & not ghost1.scared & 2 < ghost0.path.length <= 5
+
+and in the notation of the paper, where a value is a category or the number of an interval::
+
+    +action(0) <- f9=1, f34=0, f28=3
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from legible.errors import LegibleError
+from legible.features import Feature, FeatureError, FeatureSpace, Intervals, above, below
+
+Polarity = Literal["+", "-"]
+
+
+class RuleError(LegibleError):
+    """A rule that makes no sense, or a text that is no rule."""
+
+
+@dataclass(frozen=True, order=True)
+class Condition:
+    """The value of one feature lies in an interval: ``low < x <= high``, compared in float32."""
+
+    feature: int
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if self.feature < 0:
+            raise RuleError(f"a feature's number cannot be {self.feature}.")
+        low, high = (float(np.float32(end)) + 0.0 for end in (self.low, self.high))
+        if not low < high:
+            raise RuleError(f"nothing lies in {self.low} < x <= {self.high} (feature {self.feature}).")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    @classmethod
+    def equals(cls, feature: int, value: float) -> Condition:
+        """Make the condition that holds for one value only."""
+        return cls(feature, float(below(value)), float(np.float32(value)))
+
+    @property
+    def value(self) -> float | None:
+        """The only value that satisfies the condition, or None when there are many."""
+        return self.high if float(below(self.high)) == self.low else None
+
+    def contains(self, other: Condition) -> bool:
+        """Whether this condition holds wherever the other one does."""
+        return self.feature == other.feature and self.low <= other.low and other.high <= self.high
+
+    def text(self, feature: Feature) -> str:
+        """Write the condition with its feature's name; `parse_rule` reads it back to the same bits."""
+        name = feature.name
+        if self.value is not None:
+            plain = f"{name} = {_number(self.value)}"
+            return {1.0: name, 0.0: f"not {name}"}.get(self.value, plain) if feature.is_flag else plain
+        lower = "" if self.low == -np.inf else _shorter(self.low, "<", float(above(self.low)), "<=")
+        upper = "" if self.high == np.inf else _shorter(self.high, "<=", float(above(self.high)), "<")
+        if not lower and not upper:
+            return f"{name} <= inf"
+        if not lower:
+            number, sign = upper.rsplit(" ", 1)
+            return f"{name} {sign} {number}"
+        if not upper:
+            number, sign = lower.rsplit(" ", 1)
+            return f"{name} {sign.replace('<', '>')} {number}"
+        number, sign = upper.rsplit(" ", 1)
+        return f"{lower} {name} {sign} {number}"
+
+
+def _number(value: float | np.float32) -> str:
+    """Write a float32 as short as it can be while reading back to the same bits."""
+    text = str(np.float32(value))
+    return text.removesuffix(".0")
+
+
+def _shorter(first: float, first_sign: str, second: float, second_sign: str) -> str:
+    """Of two equivalent ends (``x <= 5`` and ``x < 5.0000005``) take the one people would write."""
+    one, two = _number(first), _number(second)
+    return f"{one} {first_sign}" if len(one) <= len(two) else f"{two} {second_sign}"
+
+
+@dataclass(frozen=True, order=True)
+class Rule:
+    """``polarity action(action) <- conditions``.
+
+    A positive rule says that the action is taken where all conditions hold, a negative one that it is avoided there.
+    Conditions are kept in the order of their features, so equal rules compare equal.
+
+    >>> space = FeatureSpace.of(["food.north", "open.north"], ["North", "South"], kind="categorical")
+    >>> rule = parse_rule("-North <- not open.north", space)
+    >>> rule.text(space), rule.paper()
+    ('-North <- open.north = 0', '-action(0) <- f1=0')
+    """
+
+    polarity: Polarity
+    action: int
+    conditions: tuple[Condition, ...]
+
+    def __post_init__(self) -> None:
+        if self.polarity not in {"+", "-"}:
+            raise RuleError(f"polarity must be '+' or '-', got {self.polarity!r}.")
+        if self.action < 0:
+            raise RuleError(f"an action's number cannot be {self.action}.")
+        ordered = tuple(sorted(self.conditions))
+        features = [condition.feature for condition in ordered]
+        if len(set(features)) != len(features):
+            raise RuleError(f"a rule may speak of a feature once only, got features {features}.")
+        object.__setattr__(self, "conditions", ordered)
+
+    def __len__(self) -> int:
+        return len(self.conditions)
+
+    @property
+    def features(self) -> tuple[int, ...]:
+        """The features that the body speaks of."""
+        return tuple(condition.feature for condition in self.conditions)
+
+    def contains(self, other: Rule) -> bool:
+        """Whether this rule has the same head and triggers wherever the other one does."""
+        if (self.polarity, self.action) != (other.polarity, other.action):
+            return False
+        theirs = {condition.feature: condition for condition in other.conditions}
+        return all(c.feature in theirs and c.contains(theirs[c.feature]) for c in self.conditions)
+
+    def matches(self, observations: ArrayLike) -> NDArray[np.bool_]:
+        """Return, for every observation, whether the rule triggers in it."""
+        array = np.asarray(observations, np.float32)
+        triggered = np.ones(len(array), np.bool_)
+        for condition in self.conditions:
+            column = array[:, condition.feature]
+            triggered &= (column > np.float32(condition.low)) & (column <= np.float32(condition.high))
+        return triggered
+
+    def text(self, space: FeatureSpace) -> str:
+        """Write the rule in names; `parse_rule` reads it back."""
+        self.check(space)
+        body = " & ".join(c.text(space[c.feature]) for c in self.conditions) or "true"
+        return f"{self.polarity}{space.action_names[self.action]} <- {body}"
+
+    def paper(self, intervals: Intervals | None = None, space: FeatureSpace | None = None) -> str:
+        """Write the rule in the paper's notation; numeric conditions as the number of their interval.
+
+        A condition that is no interval of `intervals` (or when there are none) is written with its ends.
+        """
+        body = ", ".join(_paper_condition(c, intervals, space) for c in self.conditions) or "true"
+        return f"{self.polarity}action({self.action}) <- {body}"
+
+    def check(self, space: FeatureSpace) -> None:
+        """Raise when the rule speaks of a feature or an action that the space does not have."""
+        if self.action >= len(space.actions):
+            raise RuleError(f"action {self.action} does not exist: there are {len(space.actions)} actions.")
+        beyond = [i for i in self.features if i >= len(space)]
+        if beyond:
+            raise RuleError(f"feature {beyond[0]} does not exist: observations have {len(space)} features.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; infinite ends are left out."""
+        conditions: list[dict[str, float]] = []
+        for condition in self.conditions:
+            entry: dict[str, float] = {"feature": condition.feature}
+            if condition.low != -np.inf:
+                entry["low"] = condition.low
+            if condition.high != np.inf:
+                entry["high"] = condition.high
+            conditions.append(entry)
+        return {"polarity": self.polarity, "action": self.action, "conditions": conditions}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Rule:
+        """Read what `to_dict` wrote."""
+        try:
+            conditions = tuple(
+                Condition(int(item["feature"]), item.get("low", -np.inf), item.get("high", np.inf))
+                for item in data["conditions"]
+            )
+            return cls(data["polarity"], int(data["action"]), conditions)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RuleError(f"this is no rule: {data!r} ({type(error).__name__}: {error}).") from error
+
+
+def _paper_condition(condition: Condition, intervals: Intervals | None, space: FeatureSpace | None) -> str:
+    name = f"f{condition.feature}"
+    numeric = space is not None and space[condition.feature].kind == "numeric"
+    if condition.value is not None and not numeric:
+        return f"{name}={_number(condition.value)}"
+    if intervals is not None:
+        low, high = intervals.lows[condition.feature], intervals.highs[condition.feature]
+        found = np.flatnonzero((low == np.float32(condition.low)) & (high == np.float32(condition.high)))
+        if found.size:
+            return f"{name}={found[0]}"
+    if condition.value is not None:
+        return f"{name}={_number(condition.value)}"
+    return f"{name}∈({_number(condition.low)}, {_number(condition.high)}]"
+
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf)"
+_WORD = r"[A-Za-z_][\w.\-:\[\]']*"
+_HEAD = re.compile(rf"\s*(?P<polarity>[+-])\s*(?P<action>{_WORD})\s*(?:<-|←)(?P<body>.*)", re.DOTALL)
+_FLAG = re.compile(rf"(?P<no>not\s+)?(?P<name>{_WORD})")
+_COMPARE = re.compile(rf"(?P<name>{_WORD})\s*(?P<sign><=|>=|<|>|==|=)\s*(?P<number>{_NUMBER})")
+_BETWEEN = re.compile(
+    rf"(?P<low>{_NUMBER})\s*(?P<first><=|<)\s*(?P<name>{_WORD})\s*(?P<second><=|<)\s*(?P<high>{_NUMBER})"
+)
+
+
+def parse_rule(text: str, space: FeatureSpace) -> Rule:
+    """Read a rule from its text in names.
+
+    >>> space = FeatureSpace.of(["speed", "gap"], ["Brake", "Go"])
+    >>> parse_rule("+Brake <- gap < 5 & 2 < speed <= 8", space).text(space)
+    '+Brake <- 2 < speed <= 8 & gap < 5'
+    """
+    head = _HEAD.fullmatch(text)
+    if head is None:
+        raise RuleError(f"{text.strip()!r} is no rule: '+Action <- condition & condition' is expected.")
+    try:
+        action = space.action_index(head["action"])
+        body = head["body"].strip()
+        parts = [] if body == "true" else re.split(r"&|,", body)
+        conditions = tuple(_parse_condition(part.strip(), space) for part in parts)
+        return Rule("+" if head["polarity"] == "+" else "-", action, conditions)
+    except (FeatureError, RuleError) as error:
+        raise RuleError(f"in the rule {text.strip()!r}: {error}") from error
+
+
+def _parse_condition(text: str, space: FeatureSpace) -> Condition:
+    low, high = np.float32(-np.inf), np.float32(np.inf)
+    if found := _FLAG.fullmatch(text):
+        return Condition.equals(space.feature_index(found["name"]), 0.0 if found["no"] else 1.0)
+    if found := _BETWEEN.fullmatch(text):
+        low, high = _from(found["low"], found["first"]), _to(found["high"], found["second"])
+    elif found := _COMPARE.fullmatch(text):
+        sign, number = found["sign"], found["number"]
+        if sign.startswith("="):
+            return Condition.equals(space.feature_index(found["name"]), float(number))
+        if sign.startswith("<"):
+            high = _to(number, sign)
+        else:
+            low = _from(number, sign.replace(">", "<"))
+    else:
+        raise RuleError(
+            f"{text!r} is no condition; write 'name', 'not name', 'name = 3', 'name <= 3' or '1 < name <= 3'."
+        )
+    return Condition(space.feature_index(found["name"]), float(low), float(high))
+
+
+def _from(number: str, sign: str) -> np.float32:
+    """The low end (not in the interval) of ``number sign x``."""
+    value = np.float32(number)
+    return value if sign == "<" else np.float32(below(value))
+
+
+def _to(number: str, sign: str) -> np.float32:
+    """The high end (in the interval) of ``x sign number``."""
+    value = np.float32(number)
+    return value if sign == "<=" else np.float32(below(value))
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Rules that guide together; `source` is the mined rule that they generalise, if there is one."""
+
+    rules: tuple[Rule, ...]
+    source: Rule | None = field(default=None)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __or__(self, other: RuleSet) -> RuleSet:
+        """Compose two rule sets; a rule that stands in both is kept once."""
+        return RuleSet(tuple(dict.fromkeys(self.rules + other.rules)))
+
+    def text(self, space: FeatureSpace) -> str:
+        """One rule a line."""
+        return "\n".join(rule.text(space) for rule in self.rules)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        data: dict[str, Any] = {"rules": [rule.to_dict() for rule in self.rules]}
+        if self.source is not None:
+            data["source"] = self.source.to_dict()
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RuleSet:
+        """Read what `to_dict` wrote."""
+        source = data.get("source")
+        rules = tuple(Rule.from_dict(item) for item in data.get("rules", ()))
+        return cls(rules, Rule.from_dict(source) if source is not None else None)
+
+
+@dataclass(frozen=True)
+class CompiledRules:
+    """Rule sets as flat arrays: set s has the rules ``set_starts[s]:set_starts[s+1]``, rule r the conditions
+    ``starts[r]:starts[r+1]``.
+    """  # noqa: D205
+
+    feature: NDArray[np.int32]
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    starts: NDArray[np.int64]
+    action: NDArray[np.int32]
+    positive: NDArray[np.bool_]
+    set_starts: NDArray[np.int64]
+
+    @classmethod
+    def compile(cls, rule_sets: Sequence[RuleSet | Iterable[Rule]]) -> CompiledRules:
+        """Flatten rule sets; the order of sets and rules is kept."""
+        sets = [s.rules if isinstance(s, RuleSet) else tuple(s) for s in rule_sets]
+        rules = [rule for rule_set in sets for rule in rule_set]
+        conditions = [condition for rule in rules for condition in rule.conditions]
+        return cls(
+            feature=np.array([c.feature for c in conditions], np.int32),
+            low=np.array([c.low for c in conditions], np.float32),
+            high=np.array([c.high for c in conditions], np.float32),
+            starts=np.cumsum([0, *(len(rule) for rule in rules)], dtype=np.int64),
+            action=np.array([rule.action for rule in rules], np.int32),
+            positive=np.array([rule.polarity == "+" for rule in rules], np.bool_),
+            set_starts=np.cumsum([0, *(len(s) for s in sets)], dtype=np.int64),
+        )
+
+    @cached_property
+    def width(self) -> int:
+        """Observations need at least this many features."""
+        return int(self.feature.max()) + 1 if self.feature.size else 0
+
+    def matches(self, observations: ArrayLike) -> NDArray[np.bool_]:
+        """Return ``bool[n, rules]``: which rules trigger in which observation."""
+        array = np.ascontiguousarray(observations, np.float32)
+        if array.ndim != 2 or array.shape[1] < self.width:
+            raise RuleError(f"the rules need observations of shape (n, ≥{self.width}), got {array.shape}.")
+        return _match(array, self.feature, self.low, self.high, self.starts)
+
+
+@njit(cache=True)
+def triggers(
+    row: NDArray[np.float32],
+    feature: NDArray[np.int32],
+    low: NDArray[np.float32],
+    high: NDArray[np.float32],
+    first: int,
+    last: int,
+) -> bool:
+    """Whether all conditions ``first:last`` hold in one observation."""
+    for c in range(first, last):
+        x = row[feature[c]]
+        if not (low[c] < x <= high[c]):
+            return False
+    return True
+
+
+@njit(cache=True)
+def _match(
+    observations: NDArray[np.float32],
+    feature: NDArray[np.int32],
+    low: NDArray[np.float32],
+    high: NDArray[np.float32],
+    starts: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    n, rules = observations.shape[0], starts.size - 1
+    matched = np.empty((n, rules), np.bool_)
+    for i in range(n):
+        for r in range(rules):
+            matched[i, r] = triggers(observations[i], feature, low, high, starts[r], starts[r + 1])
+    return matched

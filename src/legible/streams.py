@@ -1,0 +1,64 @@
+"""Random streams that are functions, not objects: a number depends on a key and a counter and on nothing else.
+
+An episode has a key, made from its seed. Whatever batch it runs in, and whatever its neighbours draw, its own numbers
+stay the same. The scrambler is the finaliser of SplitMix64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from legible.errors import LegibleError
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_NEXT = np.uint64(0xD1B54A32D192ED03)
+_ONE_53RD = 1.0 / (1 << 53)
+
+
+@njit(cache=True)
+def mix(z: np.uint64) -> np.uint64:
+    """Scramble 64 bits."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True)
+def key_of_seed(seed: np.uint64) -> np.uint64:
+    """The stream that belongs to a seed."""
+    return mix(seed + GOLDEN)
+
+
+@njit(cache=True)
+def next_key(key: np.uint64) -> np.uint64:
+    """Another stream, unrelated to the first, that follows from it."""
+    return mix(key ^ _NEXT)
+
+
+@njit(cache=True)
+def uniform(key: np.uint64, count: np.uint64) -> float:
+    """The number in [0, 1) at a place of a stream."""
+    return np.float64(mix(key + (count + np.uint64(1)) * GOLDEN) >> np.uint64(11)) * _ONE_53RD
+
+
+@njit(cache=True)
+def _policy_keys(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    keys = np.empty_like(seeds)
+    for i in range(seeds.size):
+        # An environment that takes the same seed uses key_of_seed itself; the policy's draws must not repeat its.
+        keys[i] = next_key(key_of_seed(seeds[i]))
+    return keys
+
+
+def policy_keys(seeds: ArrayLike) -> NDArray[np.uint64]:
+    """Return for every episode's seed the key of the stream from which its policy draws."""
+    return _policy_keys(np.atleast_1d(np.asarray(seeds)).astype(np.uint64))
+
+
+def check_seed(seed: object) -> int:
+    """Return the seed as an int, or say what is wrong with it."""
+    if isinstance(seed, (bool, np.bool_)) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise LegibleError(f"a seed is a whole number of at least 0, got {seed!r}.")
+    return int(seed)
