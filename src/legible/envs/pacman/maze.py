@@ -1,0 +1,256 @@
+"""Mazes, from files or text, and the tables that turn every question about paths into a look-up.
+
+Two formats are read: ``.lay`` (``%`` wall, ``.`` food, ``o`` capsule, ``P`` Pac-Man, ``G`` or ``1``–``4`` ghost,
+anything else empty) and ``.board`` of the package edq-pacai (a header that ends with ``---``; ``0`` Pac-Man, digits
+ghosts). The cell (0, 0) is at the bottom left.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from legible.errors import LegibleError
+
+Cell = tuple[int, int]
+LineOf = Callable[[Cell], int]  # the line of the text in which a cell stands
+MAX_GHOSTS = 4  # the observation of the original level holds four
+MAX_CELLS = 4096  # the tables hold a number for every pair of cells
+LEVELS = ("small", "medium", "original")
+# dx, dy of North, South, East, West: the order of the actions, in which ties are broken
+STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))
+
+
+class MazeError(LegibleError):
+    """A maze that cannot be played."""
+
+
+@dataclass(frozen=True)
+class Maze:
+    """Where walls, food, capsules and everybody's starting places are."""
+
+    name: str
+    width: int
+    height: int
+    walls: frozenset[Cell]
+    food: frozenset[Cell]
+    capsules: frozenset[Cell]
+    pacman: Cell
+    ghosts: tuple[Cell, ...]
+
+    def without_capsules(self) -> Maze:
+        """Return the same maze with the capsules taken away."""
+        return replace(self, capsules=frozenset())
+
+
+def load_maze(source: str | Path | Maze) -> Maze:
+    """Read a maze: the name of a level, the path of a ``.lay`` or ``.board`` file, or the text of one.
+
+    >>> maze = load_maze("small")
+    >>> maze.width, maze.height, len(maze.food), maze.pacman, maze.ghosts
+    (20, 7, 55, (9, 1), ((8, 5), (11, 5)))
+    """
+    if isinstance(source, Maze):
+        return source
+    if isinstance(source, str) and source in LEVELS:
+        board = importlib.resources.files("pacai") / "resources" / "boards" / f"classic-{source}.board"
+        return parse_maze(board.read_text(encoding="utf-8"), name=source)
+    if isinstance(source, str) and "\n" in source:
+        return parse_maze(source)
+    path = Path(source)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a text file"
+        raise MazeError(
+            f"maze {str(source)!r} cannot be read: {reason}. Give one of {', '.join(LEVELS)}, the path of a .lay or "
+            ".board file, or the text of a maze."
+        ) from error
+    return parse_maze(text, name=path.name)
+
+
+def parse_maze(text: str, name: str = "maze") -> Maze:
+    """Read a maze from its text; errors name the line."""
+    lines = text.splitlines()
+    rule = next((i for i, line in enumerate(lines) if line.strip() == "---"), None)
+    first = 0 if rule is None else rule + 1
+    rows = lines[first:]
+    while rows and not rows[0].strip():
+        rows, first = rows[1:], first + 1
+    while rows and not rows[-1].strip():
+        rows = rows[:-1]
+    if not rows:
+        raise MazeError(f"{name}: the maze is empty.")
+    return _build(rows, first, name, pacman_sign="P" if rule is None else "0")
+
+
+def _build(rows: list[str], first: int, name: str, pacman_sign: str) -> Maze:
+    """Check the grid of signs and collect what stands where. Row 0 of the text is the top."""
+    width, height = len(rows[0]), len(rows)
+    for i, row in enumerate(rows):
+        if len(row) != width:
+            raise MazeError(
+                f"{name}: line {first + i + 1} has {len(row)} signs, line {first + 1} has {width}; all lines of a "
+                "maze must be of one length."
+            )
+    at: dict[str, list[Cell]] = {}
+    for i, row in enumerate(rows):
+        for x, sign in enumerate(row):
+            at.setdefault(sign, []).append((x, height - 1 - i))
+    pacman = at.get(pacman_sign, [])
+    if len(pacman) != 1:
+        where = ", ".join(f"line {first + height - y}" for _, y in pacman)
+        found = f"{len(pacman)} ({where})" if pacman else "none"
+        raise MazeError(f"{name}: one Pac-Man ({pacman_sign!r}) is needed, {found} found.")
+
+    def line_of(cell: Cell) -> int:
+        return first + height - cell[1]
+
+    maze = Maze(
+        name=name,
+        width=width,
+        height=height,
+        walls=frozenset(at.get("%", [])),
+        food=frozenset(at.get(".", [])),
+        capsules=frozenset(at.get("o", [])),
+        pacman=pacman[0],
+        ghosts=_ghosts(at, pacman_sign, name, line_of),
+    )
+    _check(maze, line_of)
+    return maze
+
+
+def _ghosts(at: dict[str, list[Cell]], pacman_sign: str, name: str, line_of: LineOf) -> tuple[Cell, ...]:
+    """Ghosts in the order of their digits; G counts as 1, and equal ones come in the order of (x, y)."""
+    signs = "123456789" if pacman_sign == "0" else "1234"
+    numbered = [(int(sign), cell) for sign in signs for cell in at.get(sign, [])]
+    if pacman_sign == "P":
+        numbered += [(1, cell) for cell in at.get("G", [])]
+    ghosts = tuple(cell for _, cell in sorted(numbered))
+    if len(ghosts) > MAX_GHOSTS:
+        extra = ghosts[MAX_GHOSTS]
+        raise MazeError(
+            f"{name}: {len(ghosts)} ghosts, but the observation holds {MAX_GHOSTS} at most; take away the one in line "
+            f"{line_of(extra)}, column {extra[0] + 1}."
+        )
+    return ghosts
+
+
+def _check(maze: Maze, line_of: LineOf) -> None:
+    """Raise unless the maze can be won."""
+    if not maze.food:
+        raise MazeError(f"{maze.name}: there is no food ('.'), so nothing to win.")
+    cells = maze.width * maze.height - len(maze.walls)
+    if cells > MAX_CELLS:
+        raise MazeError(f"{maze.name}: {cells} open cells; {MAX_CELLS} is the most that the path tables hold.")
+    reached = {maze.pacman}
+    frontier = [maze.pacman]
+    while frontier:
+        x, y = frontier.pop()
+        for dx, dy in STEPS:
+            cell = (x + dx, y + dy)
+            inside = 0 <= cell[0] < maze.width and 0 <= cell[1] < maze.height
+            if inside and cell not in maze.walls and cell not in reached:
+                reached.add(cell)
+                frontier.append(cell)
+    for what, cells_of in (("food", maze.food), ("capsule", maze.capsules)):
+        missed = sorted(cells_of - reached, key=lambda cell: (-cell[1], cell[0]))
+        if missed:
+            raise MazeError(
+                f"{maze.name}: Pac-Man cannot reach the {what} in line {line_of(missed[0])}, column {missed[0][0] + 1}."
+            )
+
+
+class Tables(NamedTuple):
+    """What the kernel looks up. Open cells are numbered; −1 stands for "no such cell" or "no way".
+
+    ``order[c]`` lists all cells that can be reached from c, nearest first and, among equals, in the order in which
+    ties between shortest paths are broken; ``rank[c, d]`` is the place of d in that list, ``first_step[c, d]`` the
+    first step of the path from c to d (4: stay).
+    """
+
+    x: NDArray[np.int16]
+    y: NDArray[np.int16]
+    cell_at: NDArray[np.int16]
+    neighbour: NDArray[np.int16]
+    distance: NDArray[np.int16]
+    first_step: NDArray[np.int8]
+    order: NDArray[np.int16]
+    rank: NDArray[np.int16]
+    ghost_start: NDArray[np.int16]
+    out_of_reach: int
+
+
+@lru_cache(maxsize=64)
+def maze_tables(maze: Maze) -> Tables:
+    """Number the open cells and find all shortest paths, once a maze."""
+    cell_at = np.full((maze.width, maze.height), -1, np.int16)
+    cells = [(x, y) for x in range(maze.width) for y in range(maze.height) if (x, y) not in maze.walls]
+    for number, (x, y) in enumerate(cells):
+        cell_at[x, y] = number
+    padded = np.full((maze.width + 2, maze.height + 2), -1, np.int16)
+    padded[1:-1, 1:-1] = cell_at
+    neighbour = np.array([[padded[x + 1 + dx, y + 1 + dy] for dx, dy in STEPS] for x, y in cells], np.int16)
+    distance, first_step, order = _shortest_paths(neighbour)
+    return Tables(
+        x=np.array([x for x, _ in cells], np.int16),
+        y=np.array([y for _, y in cells], np.int16),
+        cell_at=cell_at,
+        neighbour=neighbour,
+        distance=distance,
+        first_step=first_step,
+        order=order,
+        rank=_ranks(order),
+        ghost_start=np.array([cell_at[cell] for cell in maze.ghosts], np.int16),
+        out_of_reach=max(maze.width, maze.height),
+    )
+
+
+def _ranks(order: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Invert every row of `order`; a cell that cannot be reached comes after all others."""
+    n = len(order)
+    rank = np.full((n, n + 1), n, np.int16)
+    # The extra column takes the entries −1, which stand for no cell.
+    np.put_along_axis(rank, order.astype(np.int64), np.arange(n, dtype=np.int16)[None, :], axis=1)
+    return np.ascontiguousarray(rank[:, :n])
+
+
+@njit(cache=True)
+def _shortest_paths(
+    neighbour: NDArray[np.int16],
+) -> tuple[NDArray[np.int16], NDArray[np.int8], NDArray[np.int16]]:
+    """Breadth-first search from every cell.
+
+    Directions are tried in the order of ties, so the queue holds cells by (length, smallest path) and the first path
+    that reaches a cell is the one that the tie rule picks.
+    """
+    n = neighbour.shape[0]
+    distance = np.full((n, n), -1, np.int16)
+    first_step = np.full((n, n), -1, np.int8)
+    order = np.full((n, n), -1, np.int16)
+    for source in range(n):
+        queue = order[source]
+        queue[0] = source
+        distance[source, source] = 0
+        first_step[source, source] = 4
+        tail = 1
+        head = 0
+        while head < tail:
+            cell = queue[head]
+            head += 1
+            for direction in range(4):
+                reached = neighbour[cell, direction]
+                if reached >= 0 and distance[source, reached] < 0:
+                    distance[source, reached] = distance[source, cell] + 1
+                    first_step[source, reached] = direction if cell == source else first_step[source, cell]
+                    queue[tail] = reached
+                    tail += 1
+    return distance, first_step, order
