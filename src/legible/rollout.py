@@ -1,0 +1,418 @@
+"""Whole episodes of anything that chooses actions, over any Gymnasium environment, one seed an episode.
+
+- `make_slots`: a fixed number of places in which episodes run side by side.
+- `play_episodes`: plays a list of seeds in those places. Which episode runs where and when follows from the list alone,
+  so the same list in the same number of places gives the same bits.
+- `choose_actions`: from scores to actions: the best one, ε-greedy, or sampled.
+- `episode_seeds`: numbers for episodes, such that different blocks never share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+from numba import njit
+from numpy.typing import NDArray
+
+from legible.environments import (
+    Env,
+    EnvironmentSpec,
+    ObservationEncoder,
+    UnfitEnvironmentError,
+    count_actions,
+    first_action,
+)
+from legible.errors import LegibleError
+from legible.policies import Policy
+from legible.streams import check_seed, key_of_seed, policy_keys, uniform
+
+Observations = NDArray[np.float32]
+Scores = NDArray[np.floating[Any]]
+DEFAULT_BATCH = 256
+STEP_LIMIT = 100_000
+
+
+class Slots(Protocol):
+    """Places in which episodes run side by side. Rows of idle places hold whatever was there last."""
+
+    n: int
+    n_actions: int
+    observations: Observations
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    success: NDArray[np.float64]
+
+    def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
+        """Begin an episode with its seed in each of the rows."""
+
+    def step(self, actions: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
+        """Take a step in every active row and fill the arrays; `success` where an episode says so at its end."""
+
+    def close(self) -> None:
+        """Close what was opened."""
+
+
+class _SlotArrays:
+    """The arrays that both kinds of slots fill."""
+
+    def __init__(self, n: int, width: int, n_actions: int) -> None:
+        self.n = n
+        self.n_actions = n_actions
+        self.observations: Observations = np.zeros((n, width), np.float32)
+        self.rewards = np.zeros(n, np.float64)
+        self.terminated = np.zeros(n, np.bool_)
+        self.truncated = np.zeros(n, np.bool_)
+        self.success = np.full(n, np.nan)
+
+
+class BatchSlots(_SlotArrays):
+    """Slots in a native vector environment; idle ones are stepped along, which costs less than leaving them out."""
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+        self._encoder = ObservationEncoder.of(envs.single_observation_space)
+        super().__init__(envs.num_envs, self._encoder.width, count_actions(envs.single_action_space))
+        self._envs = envs
+        self._first_action = first_action(envs.single_action_space)
+        self._begin(np.ones(self.n, np.bool_), [0] * self.n)
+
+    def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
+        """Begin an episode with its seed in each of the rows."""
+        mask = np.zeros(self.n, np.bool_)
+        mask[rows] = True
+        all_seeds: list[int | None] = [None] * self.n
+        for row, seed in zip(rows.tolist(), seeds, strict=True):
+            all_seeds[row] = seed
+        self._begin(mask, all_seeds)
+
+    def _begin(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
+        # Gymnasium types `seed` as a single int; its own vector environments take lists, as `make_batch` demands.
+        every_seed: Any = list(seeds)
+        observations, _ = self._envs.reset(seed=every_seed, options={"reset_mask": mask})
+        self.observations = self._encoder.encode(observations)
+
+    def step(self, actions: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
+        """Take a step in every row; an idle one whose episode is over starts another that nobody watches."""
+        idle_and_over = ~active & (self.terminated | self.truncated)
+        if idle_and_over.any():
+            self._begin(idle_and_over, [0] * self.n)
+        stepped = self._envs.step(actions + self._first_action)
+        observations, self.rewards, self.terminated, self.truncated, infos = stepped
+        self.observations = self._encoder.encode(observations)
+        told = infos.get("_is_success", np.zeros(self.n, np.bool_))
+        self.success = np.where(told, infos.get("is_success", np.nan), np.nan)
+
+    def close(self) -> None:
+        """Close the vector environment."""
+        self._envs.close()
+
+
+class SingleSlots(_SlotArrays):
+    """Slots made of single environments; idle ones rest."""
+
+    def __init__(self, envs: Sequence[Env]) -> None:
+        self._encoder = ObservationEncoder.of(envs[0].observation_space)
+        super().__init__(len(envs), self._encoder.width, count_actions(envs[0].action_space))
+        self._envs = envs
+        self._first_action = first_action(envs[0].action_space)
+
+    def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
+        """Begin an episode with its seed in each of the rows."""
+        for row, seed in zip(rows.tolist(), seeds, strict=True):
+            observation, _ = self._envs[row].reset(seed=seed)
+            self.observations[row] = self._encoder.encode([observation])[0]
+
+    def step(self, actions: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
+        """Take a step in every active row."""
+        for row in np.flatnonzero(active).tolist():
+            action = np.int64(actions[row] + self._first_action)
+            observation, reward, terminated, truncated, info = self._envs[row].step(action)
+            self.observations[row] = self._encoder.encode([observation])[0]
+            self.rewards[row], self.terminated[row], self.truncated[row] = float(reward), terminated, truncated
+            self.success[row] = float(info["is_success"]) if "is_success" in info else np.nan
+
+    def close(self) -> None:
+        """Close every environment."""
+        for env in self._envs:
+            env.close()
+
+
+def make_slots(environment: EnvironmentSpec | Env, n: int) -> Slots:
+    """Make n slots: a native vector environment where every episode can have its own seed, else single environments.
+
+    An environment object can only be used as it is, so it makes one slot, whatever n.
+    """
+    if n < 1:
+        raise LegibleError(f"at least one slot is needed, got {n}.")
+    if not isinstance(environment, EnvironmentSpec):
+        return SingleSlots([environment])
+    batch = environment.make_batch(n)
+    if batch is not None:
+        return BatchSlots(batch)
+    return SingleSlots([environment.make() for _ in range(n)])
+
+
+class Chooser(Protocol):
+    """Anything that chooses actions for the rows of a batch.
+
+    `episodes` holds the number of the episode that each row plays (−1: idle), `steps` how many steps it has taken.
+    Returns actions ``int64[n]`` and the scores behind them.
+    """
+
+    def __call__(
+        self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], Scores]:
+        """Choose."""
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What happened in one step of all slots; rows with ``episodes == -1`` were idle."""
+
+    episodes: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    observations: Observations
+    actions: NDArray[np.int64]
+    scores: Scores
+    rewards: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """How episodes went, in the order of their seeds. `success` is NaN where the environment does not tell."""
+
+    seeds: NDArray[np.int64]
+    returns: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+    truncated: NDArray[np.bool_]
+    success: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+
+def play_episodes(
+    slots: Slots,
+    choose: Chooser,
+    seeds: Sequence[int],
+    *,
+    step_limit: int = STEP_LIMIT,
+    on_step: Callable[[StepRecord], None] | None = None,
+    on_episode: Callable[[int], None] | None = None,
+) -> Episodes:
+    """Play one episode for every seed.
+
+    A slot that becomes free takes the next seed of the list, lowest slot first. Batches always have all rows, busy or
+    not, so the shape that the policy sees never changes.
+
+    Parameters
+    ----------
+    slots
+        Where the episodes run.
+    choose
+        Chooses the actions.
+    seeds
+        A seed for every episode.
+    step_limit
+        An episode that is not over after this many steps is cut off, and counts as truncated.
+    on_step
+        Called after every step with what happened in it.
+    on_episode
+        Called with the number of episodes that ended, whenever some did.
+    """
+    game = _Play(slots, [check_seed(seed) for seed in seeds])
+    with one_thread():
+        while game.active.any():
+            before = slots.observations.copy() if on_step is not None else slots.observations
+            actions, scores = choose(slots.observations, game.episodes, game.steps)
+            slots.step(actions, game.active)
+            if on_step is not None:
+                steps = game.steps.copy()
+                on_step(StepRecord(game.episodes.copy(), steps, before, actions, scores, slots.rewards.copy()))
+            ended = game.advance(step_limit)
+            if ended and on_episode is not None:
+                on_episode(ended)
+    return game.result()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread inside the block.
+
+    A policy's matrices are too small to gain from more, threads that wait for each other are slow on a busy machine,
+    and sums that are split differently differ in the last bit.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Play:
+    """Bookkeeping of `play_episodes`: which slot plays which episode, and what came of it."""
+
+    def __init__(self, slots: Slots, seeds: list[int]) -> None:
+        total = len(seeds)
+        self.slots, self.seeds = slots, seeds
+        self.episodes = np.full(slots.n, -1, np.int64)
+        self.steps = np.zeros(slots.n, np.int64)
+        self.returns, self.lengths = np.zeros(total), np.zeros(total, np.int64)
+        self.truncated, self.success = np.zeros(total, np.bool_), np.full(total, np.nan)
+        self._next = 0
+        self._refill(np.arange(slots.n))
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        return self.episodes >= 0
+
+    def _refill(self, rows: NDArray[np.intp]) -> None:
+        """Give the next seeds to the rows, lowest first; rows for which none is left become idle."""
+        fresh = rows[: len(self.seeds) - self._next]
+        self.episodes[rows] = -1
+        self.steps[rows] = 0
+        if fresh.size:
+            self.episodes[fresh] = np.arange(self._next, self._next + fresh.size)
+            self.slots.start(fresh, self.seeds[self._next : self._next + fresh.size])
+            self._next += fresh.size
+
+    def advance(self, step_limit: int) -> int:
+        """Book the last step; returns how many episodes ended with it."""
+        slots, active = self.slots, self.active
+        playing = self.episodes[active]
+        rewards = slots.rewards[active]
+        if not np.isfinite(rewards).all():
+            bad = int(np.argmin(np.isfinite(rewards)))
+            raise UnfitEnvironmentError(
+                f"the environment gave the reward {rewards[bad]} in step {self.steps[active][bad]} of the episode with "
+                f"seed {self.seeds[playing[bad]]}; rewards must be finite numbers."
+            )
+        self.returns[playing] += rewards
+        self.steps[active] += 1
+        limit = self.steps >= step_limit
+        over = np.flatnonzero(active & (slots.terminated | slots.truncated | limit))
+        if over.size:
+            ended = self.episodes[over]
+            self.lengths[ended] = self.steps[over]
+            self.truncated[ended] = ~slots.terminated[over]
+            self.success[ended] = slots.success[over]
+            self._refill(over)
+        return int(over.size)
+
+    def result(self) -> Episodes:
+        seeds = np.array(self.seeds, np.int64)
+        return Episodes(seeds, self.returns, self.lengths, self.truncated, self.success)
+
+
+def episode_seeds(seed: int, first: int, count: int) -> list[int]:
+    """Return seeds for the episodes ``first … first + count - 1`` of a study.
+
+    They are consecutive numbers from an offset that depends on the study's seed, so two blocks of episodes that do not
+    overlap never share a seed. All stay below 2³¹, which every environment accepts.
+    """
+    if first < 0 or count < 0 or first + count > 2**30:
+        raise LegibleError(f"episodes {first} … {first + count} lie outside 0 … {2**30}.")
+    offset = int(key_of_seed(np.uint64(check_seed(seed) % 2**64))) % 2**30
+    return list(range(offset + first, offset + first + count))
+
+
+# Each step of an episode has room for this many random numbers of the policy.
+DRAWS_A_STEP = 4
+_EXPLORE, _WHICH, _SAMPLE = np.uint64(0), np.uint64(1), np.uint64(2)
+
+
+@njit(cache=True, nogil=True)
+def _choose(
+    scores: Scores, keys: NDArray[np.uint64], steps: NDArray[np.int64], epsilon: float, sample: bool
+) -> NDArray[np.int64]:
+    n, n_actions = scores.shape
+    actions = np.empty(n, np.int64)
+    for i in range(n):
+        best = 0
+        for a in range(1, n_actions):
+            if scores[i, a] > scores[i, best]:
+                best = a
+        count = np.uint64(steps[i] * DRAWS_A_STEP)
+        blocked = scores[i, best] == -np.inf
+        if blocked or (epsilon > 0.0 and uniform(keys[i], count + _EXPLORE) < epsilon):
+            best = min(int(uniform(keys[i], count + _WHICH) * n_actions), n_actions - 1)
+        elif sample:
+            best = _sampled(scores[i], best, uniform(keys[i], count + _SAMPLE))
+        actions[i] = best
+    return actions
+
+
+@njit(cache=True)
+def _sampled(scores: Scores, best: int, draw: float) -> int:
+    """Draw an action with probability proportional to exp(score)."""
+    total = 0.0
+    for a in range(scores.size):
+        total += np.exp(np.float64(scores[a] - scores[best]))
+    passed = 0.0
+    for a in range(scores.size):
+        passed += np.exp(np.float64(scores[a] - scores[best])) / total
+        if draw < passed:
+            return a
+    return best
+
+
+def choose_actions(
+    scores: Scores, keys: NDArray[np.uint64], steps: NDArray[np.int64], *, epsilon: float = 0.0, sample: bool = False
+) -> NDArray[np.int64]:
+    """Choose an action from every row of scores.
+
+    The action with the highest score (the first of equals); with probability `epsilon` any action at random; with
+    `sample`, an action drawn with probability proportional to exp(score), for scores that are log-probabilities. Where
+    all scores are −∞ every action is blocked, and a random one is taken.
+    """
+    return _choose(np.ascontiguousarray(scores), keys, steps, epsilon, sample)
+
+
+class PolicyChooser:
+    """Acts as a policy says, episode by episode with random streams of their own.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    seeds
+        The seed of every episode that will be played.
+    epsilon
+        Share of random actions.
+    sample
+        Draw actions from the policy's probabilities instead of taking the best one.
+    """
+
+    def __init__(self, policy: Policy, seeds: Sequence[int], *, epsilon: float = 0.0, sample: bool = False) -> None:
+        check_exploration(policy, epsilon, sample)
+        self._policy = policy
+        # The last entry serves idle rows, whose episode is −1.
+        self._keys = policy_keys([*seeds, 0])
+        self._epsilon = epsilon
+        self._sample = sample
+
+    def __call__(
+        self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], Scores]:
+        """Choose for every row."""
+        scores = self._policy.scores(observations)
+        actions = choose_actions(scores, self._keys[episodes], steps, epsilon=self._epsilon, sample=self._sample)
+        return actions, scores
+
+
+def check_exploration(policy: Policy, epsilon: float, sample: bool) -> None:
+    """Raise unless the ways of acting at random make sense for the policy."""
+    if not 0.0 <= epsilon <= 1.0:
+        raise LegibleError(f"epsilon is a probability between 0 and 1, got {epsilon}.")
+    if sample and policy.kind != "log-probabilities":
+        raise LegibleError(
+            f"actions can be sampled from log-probabilities only, and this policy's scores are {policy.kind}; "
+            "leave out sample, or use epsilon."
+        )
