@@ -1,0 +1,85 @@
+"""Policies: what the rest of the library asks of one, and how to get one without running foreign code.
+
+- `Policy`: the protocol. Observations in, a score for every action out, higher is better.
+- `load_policy`: from a ``.safetensors`` or a Stable-Baselines3 ``.zip`` file, a model, a module or a function.
+- `save_policy`: to a ``.safetensors`` file.
+- `NetworkPolicy`, `Layer`, `Activation`, `Plain`, `OneHot`: a feed-forward network as a frozen value.
+- `FunctionPolicy`: a policy around any function.
+- `Normalisation`, `load_normalisation`, `save_normalisation`, `convert_vec_normalize`: observation statistics.
+- `PolicyError`, `UnclearPolicyError`: what goes wrong, and what has to be said.
+
+Names are imported when they are first used: the protocol alone does not need PyTorch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from legible.policies.protocol import Observations, Policy, PolicyError, ScoreKind, Scores, UnclearPolicyError
+
+if TYPE_CHECKING:
+    from legible.policies.activations import ACTIVATION_NAMES, Activation
+    from legible.policies.encoding import Encoding, OneHot, Plain
+    from legible.policies.loading import load_policy
+    from legible.policies.network import Layer, NetworkPolicy
+    from legible.policies.normalisation import (
+        Normalisation,
+        convert_vec_normalize,
+        load_normalisation,
+        save_normalisation,
+    )
+    from legible.policies.policy_file import save_policy
+    from legible.policies.wrapped import FunctionPolicy, Output
+
+__all__ = [
+    "ACTIVATION_NAMES",
+    "Activation",
+    "Encoding",
+    "FunctionPolicy",
+    "Layer",
+    "NetworkPolicy",
+    "Normalisation",
+    "Observations",
+    "OneHot",
+    "Output",
+    "Plain",
+    "Policy",
+    "PolicyError",
+    "ScoreKind",
+    "Scores",
+    "UnclearPolicyError",
+    "convert_vec_normalize",
+    "load_normalisation",
+    "load_policy",
+    "save_normalisation",
+    "save_policy",
+]
+
+_MODULES = {
+    "ACTIVATION_NAMES": "activations",
+    "Activation": "activations",
+    "Encoding": "encoding",
+    "FunctionPolicy": "wrapped",
+    "Layer": "network",
+    "NetworkPolicy": "network",
+    "Normalisation": "normalisation",
+    "OneHot": "encoding",
+    "Output": "wrapped",
+    "Plain": "encoding",
+    "convert_vec_normalize": "normalisation",
+    "load_normalisation": "normalisation",
+    "load_policy": "loading",
+    "save_normalisation": "normalisation",
+    "save_policy": "policy_file",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,183 @@
+"""Activation functions by name: what may stand between two layers of a network, readable and checkable as text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812 (torch's own name for it)
+
+from legible.errors import did_you_mean
+from legible.policies.protocol import PolicyError
+
+Parameter: TypeAlias = float | str
+TensorFunction: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class _Definition:
+    module: type[nn.Module]
+    function: Callable[..., torch.Tensor]
+    defaults: Mapping[str, Parameter]
+
+
+def _rrelu(values: torch.Tensor, *, lower: float, upper: float) -> torch.Tensor:
+    # Outside training RReLU is not random: it uses the mean of its slopes.
+    return F.leaky_relu(values, (lower + upper) / 2)
+
+
+def _definition(module: type[nn.Module], function: Callable[..., torch.Tensor], **defaults: Parameter) -> _Definition:
+    return _Definition(module, function, defaults)
+
+
+# The functions may work in place: a network hands them values that nobody else holds.
+_DEFINITIONS: Mapping[str, _Definition] = {
+    "celu": _definition(nn.CELU, F.celu, alpha=1.0),
+    "elu": _definition(nn.ELU, F.elu, alpha=1.0),
+    "gelu": _definition(nn.GELU, F.gelu, approximate="none"),
+    "hardshrink": _definition(nn.Hardshrink, F.hardshrink, lambd=0.5),
+    "hardsigmoid": _definition(nn.Hardsigmoid, F.hardsigmoid),
+    "hardswish": _definition(nn.Hardswish, F.hardswish),
+    "hardtanh": _definition(nn.Hardtanh, F.hardtanh, min_val=-1.0, max_val=1.0),
+    "identity": _definition(nn.Identity, lambda values: values),
+    "leaky_relu": _definition(nn.LeakyReLU, F.leaky_relu, negative_slope=0.01),
+    "logsigmoid": _definition(nn.LogSigmoid, F.logsigmoid),
+    "mish": _definition(nn.Mish, F.mish),
+    "relu": _definition(nn.ReLU, torch.relu_),
+    "relu6": _definition(nn.ReLU6, F.relu6),
+    "rrelu": _definition(nn.RReLU, _rrelu, lower=1 / 8, upper=1 / 3),
+    "selu": _definition(nn.SELU, F.selu),
+    "sigmoid": _definition(nn.Sigmoid, torch.sigmoid_),
+    "silu": _definition(nn.SiLU, F.silu),
+    "softplus": _definition(nn.Softplus, F.softplus, beta=1.0, threshold=20.0),
+    "softshrink": _definition(nn.Softshrink, F.softshrink, lambd=0.5),
+    "softsign": _definition(nn.Softsign, F.softsign),
+    "tanh": _definition(nn.Tanh, torch.tanh_),
+    "tanhshrink": _definition(nn.Tanhshrink, F.tanhshrink),
+}
+_BY_MODULE: Mapping[type[nn.Module], str] = {known.module: name for name, known in _DEFINITIONS.items()}
+_BY_MODULE_NAME: Mapping[str, str] = {known.module.__name__: name for name, known in _DEFINITIONS.items()}
+
+ACTIVATION_NAMES: tuple[str, ...] = tuple(sorted(_DEFINITIONS))
+"""Every name that `Activation` knows."""
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation function and its parameters.
+
+    Parameters
+    ----------
+    name
+        One of `ACTIVATION_NAMES`, PyTorch's names in small letters.
+    parameters
+        What differs from PyTorch's defaults, as pairs of name and value.
+
+    Examples
+    --------
+    >>> Activation.of("ReLU")
+    Activation(name='relu', parameters=())
+    >>> str(Activation.of("leaky_relu(negative_slope=0.2)"))
+    'leaky_relu(negative_slope=0.2)'
+    >>> Activation.of(torch.nn.Tanh) == Activation("tanh")
+    True
+    """
+
+    name: str
+    parameters: tuple[tuple[str, Parameter], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.name not in _DEFINITIONS:
+            raise PolicyError(
+                f"unknown activation {self.name!r}.{did_you_mean(self.name, ACTIVATION_NAMES)} "
+                f"Known are: {', '.join(ACTIVATION_NAMES)}"
+            )
+        object.__setattr__(self, "parameters", self._checked_parameters())
+
+    def _checked_parameters(self) -> tuple[tuple[str, Parameter], ...]:
+        defaults = _DEFINITIONS[self.name].defaults
+        given: dict[str, Parameter] = {}
+        for key, value in self.parameters:
+            if key not in defaults:
+                takes = ", ".join(defaults) or "no parameters"
+                raise PolicyError(f"activation {self.name!r} has no parameter {key!r}: it takes {takes}")
+            given[key] = _checked_value(self.name, key, value, defaults[key])
+        return tuple(sorted((key, value) for key, value in given.items() if value != defaults[key]))
+
+    @classmethod
+    def of(cls, given: str | Activation | nn.Module | type[nn.Module]) -> Activation:
+        """Return the activation that a text, a PyTorch module or a PyTorch class names.
+
+        Raises
+        ------
+        PolicyError
+            When it is none of `ACTIVATION_NAMES`.
+        """
+        if isinstance(given, Activation):
+            return given
+        if isinstance(given, str):
+            return cls._parse(given)
+        if isinstance(given, nn.Module):
+            return cls._of_module(given)
+        if isinstance(given, type) and given in _BY_MODULE:
+            return cls(_BY_MODULE[given])
+        raise PolicyError(f"{given!r} is no activation that can be read; known are: {', '.join(ACTIVATION_NAMES)}")
+
+    @classmethod
+    def _of_module(cls, module: nn.Module) -> Activation:
+        if type(module) is nn.PReLU and module.num_parameters == 1:
+            # With one learnt slope for the whole layer PReLU is LeakyReLU with that slope.
+            return cls("leaky_relu", (("negative_slope", float(module.weight.detach())),))
+        name = _BY_MODULE.get(type(module))
+        if name is None:
+            raise PolicyError(f"{module!r} is no activation that can be read; known are: {', '.join(ACTIVATION_NAMES)}")
+        return cls(name, tuple((key, getattr(module, key)) for key in _DEFINITIONS[name].defaults))
+
+    @classmethod
+    def _parse(cls, text: str) -> Activation:
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+            if isinstance(tree, ast.Name):
+                return cls(_name_of(tree.id))
+            if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
+                values = tuple((str(keyword.arg), ast.literal_eval(keyword.value)) for keyword in tree.keywords)
+                return cls(_name_of(tree.func.id), values)
+        except (SyntaxError, ValueError):
+            pass
+        raise PolicyError(
+            f"cannot read activation {text!r}: write a name such as 'relu' or, with parameters, "
+            "'leaky_relu(negative_slope=0.2)'"
+        )
+
+    def function(self) -> TensorFunction | None:
+        """Return the function on tensors, which may overwrite what it is given; None for the identity."""
+        if self.name == "identity":
+            return None
+        known = _DEFINITIONS[self.name]
+        arguments = {**known.defaults, **dict(self.parameters)}
+        if not arguments:
+            return known.function
+        return lambda values: known.function(values, **arguments)
+
+    def __str__(self) -> str:
+        if not self.parameters:
+            return self.name
+        return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in self.parameters)})"
+
+
+def _name_of(word: str) -> str:
+    # PyTorch's class names are welcome too: it is what people have in their training scripts.
+    return _BY_MODULE_NAME.get(word, word.lower())
+
+
+def _checked_value(name: str, key: str, value: object, default: Parameter) -> Parameter:
+    if isinstance(default, str):
+        if key == "approximate" and value in ("none", "tanh"):
+            return str(value)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf"):
+        return float(value)
+    raise PolicyError(f"activation {name!r}: {value!r} is no value for {key}, whose default is {default!r}")

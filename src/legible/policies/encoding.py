@@ -1,0 +1,112 @@
+"""How an observation becomes the input of a network: as it is, or whole numbers as one-hot blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from legible.policies.protocol import Observations, PolicyError
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Every feature goes into the network as it is.
+
+    Parameters
+    ----------
+    n_features
+        Width of an observation, and of the network's input.
+    """
+
+    n_features: int
+
+    def __post_init__(self) -> None:
+        if self.n_features < 1:
+            raise PolicyError(f"an observation needs at least one feature, not {self.n_features}")
+
+    @property
+    def width(self) -> int:
+        """Width of the network's input."""
+        return self.n_features
+
+    def encode(self, observations: Observations) -> Observations:
+        """Return the observations as they are."""
+        return observations
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the encoding as plain data."""
+        return {"kind": "plain", "features": self.n_features}
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """Every feature is a whole number from 0 to its size − 1 and becomes a one-hot block of that size.
+
+    This is what Stable-Baselines3 does with ``Discrete`` (one feature) and ``MultiDiscrete`` observations.
+
+    Parameters
+    ----------
+    sizes
+        How many values each feature has.
+
+    Examples
+    --------
+    >>> OneHot((3, 2)).encode(np.array([[2, 0]], dtype=np.float32))
+    array([[0., 0., 1., 1., 0.]], dtype=float32)
+    """
+
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
+        if not self.sizes or min(self.sizes) < 1:
+            raise PolicyError(f"a one-hot encoding needs sizes of at least 1, not {self.sizes}")
+
+    @property
+    def n_features(self) -> int:
+        """Width of an observation: one number a feature."""
+        return len(self.sizes)
+
+    @property
+    def width(self) -> int:
+        """Width of the network's input."""
+        return sum(self.sizes)
+
+    def encode(self, observations: Observations) -> Observations:
+        """Return the one-hot blocks, side by side; a value that no block has room for is an error."""
+        sizes = np.array(self.sizes)
+        inside = (observations >= 0) & (observations < sizes) & (observations == np.floor(observations))
+        if not inside.all():
+            raise PolicyError(self._complaint(observations, ~inside))
+        first = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+        encoded = np.zeros((len(observations), self.width), dtype=np.float32)
+        encoded[np.arange(len(observations))[:, None], observations.astype(np.int64) + first] = 1.0
+        return encoded
+
+    def _complaint(self, observations: Observations, outside: npt.NDArray[np.bool_]) -> str:
+        row, column = (int(axis[0]) for axis in np.nonzero(outside))
+        return (
+            f"feature {column} of row {row} is {observations[row, column]:g}, but the policy one-hot encodes this "
+            f"feature: it must be a whole number from 0 to {self.sizes[column] - 1}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the encoding as plain data."""
+        return {"kind": "one-hot", "sizes": list(self.sizes)}
+
+
+Encoding: TypeAlias = Plain | OneHot
+
+
+def encoding_from_json(described: Mapping[str, Any]) -> Encoding:
+    """Return the encoding that `Plain.as_json` or `OneHot.as_json` described."""
+    kind = described.get("kind")
+    if kind == "plain" and isinstance(described.get("features"), int):
+        return Plain(described["features"])
+    if kind == "one-hot" and isinstance(described.get("sizes"), list):
+        return OneHot(tuple(described["sizes"]))
+    raise PolicyError(f"unknown observation encoding {dict(described)!r}")

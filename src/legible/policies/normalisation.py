@@ -1,0 +1,284 @@
+"""Observation normalisation: statistics that a policy was trained with and cannot be used without.
+
+The formula is Stable-Baselines3's ``VecNormalize``: ``clip((observation - mean) / sqrt(var + epsilon), ±clip)``.
+
+Statistics lie beside the policy under a fixed name, so that nobody has to think of them: those of ``driver.zip`` or
+``driver.safetensors`` are ``driver.normalisation.npz`` or ``driver.normalisation.toml``. Both hold ``mean`` and ``var``
+(one number a feature), ``epsilon`` and ``clip``:
+
+.. code-block:: toml
+
+    mean = [0.5, -2.0]
+    var = [1.0, 4.0]
+    epsilon = 1e-8
+    clip = 10.0
+
+Stable-Baselines3 itself saves them as a pickle, which runs code when it is opened: `convert_vec_normalize` turns one
+that you trust into an ``.npz``, once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import tomllib
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from legible.policies.protocol import Observations, PolicyError
+
+SUFFIXES = (".normalisation.npz", ".normalisation.toml")
+"""What replaces the policy's suffix in the name of the statistics beside it."""
+
+_FIELDS = ("mean", "var", "epsilon", "clip")
+
+
+@dataclass(frozen=True, eq=False)
+class Normalisation:
+    """Statistics of the observations a policy was trained on.
+
+    Parameters
+    ----------
+    mean, var
+        Mean and variance of each feature.
+    epsilon
+        Added to the variance (``VecNormalize``: 1e-8 unless it was told otherwise).
+    clip
+        Largest absolute value after normalisation (``VecNormalize``: 10 unless it was told otherwise).
+
+    Examples
+    --------
+    >>> statistics = Normalisation(mean=[1.0], var=[4.0], epsilon=0.0, clip=2.0)
+    >>> statistics.apply(np.array([[2.0], [99.0]], dtype=np.float32))
+    array([[0.5],
+           [2. ]], dtype=float32)
+    """
+
+    mean: npt.NDArray[np.float64]
+    var: npt.NDArray[np.float64]
+    epsilon: float
+    clip: float
+
+    def __post_init__(self) -> None:
+        for name in ("mean", "var"):
+            values = np.array(getattr(self, name), dtype=np.float64).reshape(-1)
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "clip", float(self.clip))
+        self._check()
+        scale = np.sqrt(self.var + self.epsilon)
+        object.__setattr__(self, "_scale", scale)
+
+    def _check(self) -> None:
+        if len(self.mean) != len(self.var) or not len(self.mean):
+            raise PolicyError(f"normalisation: mean has {len(self.mean)} numbers and var has {len(self.var)}")
+        if not np.isfinite(self.mean).all() or not np.isfinite(self.var).all():
+            raise PolicyError("normalisation: mean and var must be finite numbers")
+        if (self.var < 0).any() or self.epsilon < 0 or not (self.var + self.epsilon > 0).all():
+            raise PolicyError("normalisation: var + epsilon must be above zero for every feature")
+        if not self.clip > 0:
+            raise PolicyError(f"normalisation: clip must be above zero, not {self.clip}")
+
+    @property
+    def n_features(self) -> int:
+        """Width of the observations that the statistics belong to."""
+        return len(self.mean)
+
+    def apply(self, observations: Observations) -> Observations:
+        """Return the normalised observations, to the bit as ``VecNormalize`` does."""
+        scale: npt.NDArray[np.float64] = self.__dict__["_scale"]
+        normalised = np.clip((observations - self.mean) / scale, -self.clip, self.clip)
+        return normalised.astype(np.float32)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Normalisation):
+            return NotImplemented
+        return (
+            np.array_equal(self.mean, other.mean)
+            and np.array_equal(self.var, other.var)
+            and (self.epsilon, self.clip) == (other.epsilon, other.clip)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.mean.tobytes(), self.var.tobytes(), self.epsilon, self.clip))
+
+
+def find_normalisation(policy_path: Path) -> Path | None:
+    """Return the statistics that lie beside a policy under the documented name, None when there are none.
+
+    Raises
+    ------
+    PolicyError
+        When both an ``.npz`` and a ``.toml`` are there.
+    """
+    found = [beside for suffix in SUFFIXES if (beside := policy_path.with_suffix(suffix)).is_file()]
+    if len(found) > 1:
+        raise PolicyError(f"{policy_path}: both {found[0].name} and {found[1].name} lie beside it; keep one of them")
+    return found[0] if found else None
+
+
+def find_pickled_normalisation(policy_path: Path) -> Path | None:
+    """Return a pickled ``VecNormalize`` that lies where Stable-Baselines3 or RL Zoo puts it, or None."""
+    for folder in (policy_path.parent, policy_path.with_suffix("")):
+        if not folder.is_dir():
+            continue
+        for file in sorted(folder.glob("*.pkl")):
+            if "vecnormalize" in file.name.lower().replace("_", "").replace("-", ""):
+                return file
+    return None
+
+
+def load_normalisation(path: str | os.PathLike[str], *, trust: bool = False) -> Normalisation:
+    """Read statistics from an ``.npz`` or ``.toml`` file, or from a pickled ``VecNormalize`` that is trusted.
+
+    Parameters
+    ----------
+    path
+        The file.
+    trust
+        Allow a ``.pkl`` file. Opening one runs whatever code its author put into it.
+
+    Raises
+    ------
+    PolicyError
+        When the file is missing, damaged, incomplete or a pickle that is not trusted.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise PolicyError(f"{file}: no such file with normalisation statistics")
+    suffix = file.suffix.lower()
+    if suffix == ".npz":
+        fields = _read_npz(file)
+    elif suffix == ".toml":
+        fields = _read_toml(file)
+    elif suffix in (".pkl", ".pickle"):
+        return _read_pickle(file, trust=trust)
+    else:
+        raise PolicyError(
+            f"{file}: normalisation statistics are .npz, .toml or (trusted) .pkl files, not '{file.suffix}'"
+        )
+    return _normalisation_of(file, fields)
+
+
+def save_normalisation(normalisation: Normalisation, path: str | os.PathLike[str]) -> Path:
+    """Write statistics to an ``.npz`` or ``.toml`` file, whole or not at all, and return its path.
+
+    Both keep every bit. To be found beside a policy the name must be the policy's, with one of `SUFFIXES`.
+    """
+    file = Path(path)
+    if file.suffix.lower() == ".npz":
+        part = file.with_name(f"{file.name}.part")
+        with part.open("wb") as stream:
+            np.savez(stream, **{name: getattr(normalisation, name) for name in _FIELDS})
+        part.replace(file)
+    elif file.suffix.lower() == ".toml":
+        lines = [f"{name} = {_toml_value(getattr(normalisation, name))}\n" for name in _FIELDS]
+        part = file.with_name(f"{file.name}.part")
+        part.write_text("".join(lines), encoding="utf-8")
+        part.replace(file)
+    else:
+        raise PolicyError(f"{file}: normalisation statistics are saved as .npz or .toml, not '{file.suffix}'")
+    return file
+
+
+def convert_vec_normalize(
+    pickled: str | os.PathLike[str], destination: str | os.PathLike[str], *, trust: bool = False
+) -> Path:
+    """Turn a pickled ``VecNormalize`` into an ``.npz`` or ``.toml`` that opens without running code.
+
+    Parameters
+    ----------
+    pickled
+        The ``.pkl`` file that ``VecNormalize.save`` wrote.
+    destination
+        Where the statistics go, such as ``driver.normalisation.npz`` beside ``driver.zip``.
+    trust
+        Must be True: opening a pickle runs whatever code its author put into it.
+    """
+    return save_normalisation(load_normalisation(pickled, trust=trust), destination)
+
+
+def normalisation_of_vec_normalize(vec_normalize: Any, whose: str) -> Normalisation | None:
+    """Return the observation statistics of a ``VecNormalize`` object, None when it normalises rewards only."""
+    if not vec_normalize.norm_obs:
+        return None
+    statistics = vec_normalize.obs_rms
+    if isinstance(statistics, Mapping):
+        raise PolicyError(f"{whose}: its VecNormalize is for Dict observations, which are not supported")
+    return Normalisation(statistics.mean, statistics.var, vec_normalize.epsilon, vec_normalize.clip_obs)
+
+
+def _read_npz(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array")
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise PolicyError(f"{file}: cannot be read as .npz with normalisation statistics: {error}") from error
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            return tomllib.load(stream)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PolicyError(f"{file}: cannot be read as TOML: {error}") from error
+
+
+def _read_pickle(file: Path, *, trust: bool) -> Normalisation:
+    if not trust:
+        raise PolicyError(
+            f"{file}: a pickle runs code when it is opened. If you trust its author, convert it once with "
+            f"convert_vec_normalize('{file}', '<policy>.normalisation.npz', trust=True), or pass trust=True"
+        )
+    try:
+        with file.open("rb") as stream:
+            vec_normalize = pickle.load(stream)
+    except Exception as error:
+        # Unpickling runs foreign code: it can fail in any way.
+        raise PolicyError(f"{file}: cannot be unpickled: {error}") from error
+    if not hasattr(vec_normalize, "norm_obs"):
+        raise PolicyError(f"{file}: holds a {type(vec_normalize).__name__}, not a VecNormalize")
+    normalisation = normalisation_of_vec_normalize(vec_normalize, str(file))
+    if normalisation is None:
+        raise PolicyError(
+            f"{file}: this VecNormalize normalises rewards only (norm_obs=False); pass normalisation='none' instead"
+        )
+    return normalisation
+
+
+def _normalisation_of(file: Path, fields: Mapping[str, Any]) -> Normalisation:
+    missing = [name for name in _FIELDS if name not in fields]
+    if missing:
+        raise PolicyError(
+            f"{file}: {', '.join(missing)} missing; normalisation statistics are mean, var, epsilon and clip "
+            "(VecNormalize's own defaults are epsilon = 1e-8 and clip = 10.0)"
+        )
+    unknown = [name for name in fields if name not in _FIELDS]
+    if unknown:
+        raise PolicyError(f"{file}: unknown entries {', '.join(unknown)}; expected mean, var, epsilon and clip")
+    try:
+        numbers = {name: np.asarray(fields[name], dtype=np.float64) for name in _FIELDS}
+        return Normalisation(numbers["mean"], numbers["var"], numbers["epsilon"].item(), numbers["clip"].item())
+    except PolicyError as error:
+        raise PolicyError(f"{file}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise PolicyError(
+            f"{file}: mean and var must be lists of numbers, epsilon and clip numbers ({error})"
+        ) from error
+
+
+def _toml_value(value: npt.NDArray[np.float64] | float) -> str:
+    if isinstance(value, np.ndarray):
+        return json.dumps(value.tolist())
+    return repr(value)

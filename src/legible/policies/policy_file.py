@@ -1,0 +1,248 @@
+"""Legible's own policy files: ``.safetensors`` with the weights and, in the metadata, all that makes them a policy.
+
+The tensors are ``layers.<i>.weight`` and ``layers.<i>.bias`` (``float32``) and, for policies trained with normalised
+observations, ``normalisation.mean`` and ``normalisation.var`` (``float64``). The metadata has one entry, ``legible``,
+with a JSON document:
+
+.. code-block:: json
+
+    {"format": "legible-policy", "version": 1,
+     "layers": [{"activation": "relu"}, {"activation": "identity"}],
+     "head": "values",
+     "encoding": {"kind": "plain", "features": 69},
+     "normalisation": {"epsilon": 1e-08, "clip": 10.0},
+     "action_names": ["North", "South", "East", "West", "Stop"],
+     "env_id": "legible/PacManSmall-v0",
+     "metadata": {"algorithm": "DQN", "seed": 1}}
+
+``head`` is ``"values"``, or ``"log-softmax"`` for log-probabilities. ``encoding`` is as above, or
+``{"kind": "one-hot", "sizes": [...]}``. ``normalisation``, ``action_names`` and ``env_id`` may be null. The same policy
+gives the same file to the byte.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import safetensors
+import safetensors.numpy
+
+from legible.policies.activations import Activation
+from legible.policies.encoding import encoding_from_json
+from legible.policies.network import Layer, NetworkPolicy
+from legible.policies.normalisation import Normalisation
+from legible.policies.protocol import Policy, PolicyError, ScoreKind, UnclearPolicyError
+
+_FORMAT = "legible-policy"
+_VERSION = 1
+_HEADS: Mapping[str, ScoreKind] = {"values": "values", "log-softmax": "log-probabilities"}
+
+
+def save_policy(
+    policy: Policy,
+    path: str | os.PathLike[str],
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    action_names: Sequence[str] | None = None,
+    env_id: str | None = None,
+) -> Path:
+    """Write a policy to a ``.safetensors`` file, whole or not at all.
+
+    Parameters
+    ----------
+    policy
+        A `NetworkPolicy`: what the safe loaders give, or what a plain model or module was turned into.
+    path
+        Where to; the name must end in ``.safetensors``.
+    metadata
+        Anything worth keeping that JSON can hold; entries of the same name replace those that the policy already has.
+    action_names, env_id
+        What the policy does not say itself.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    PolicyError
+        When the policy is no network, the name has another suffix or the metadata is more than JSON can hold.
+    """
+    file = Path(path)
+    if file.suffix != ".safetensors":
+        raise PolicyError(f"{file}: policies are saved as .safetensors, not '{file.suffix}'")
+    if not isinstance(policy, NetworkPolicy):
+        raise PolicyError(
+            f"{file}: a {type(policy).__name__} cannot be saved, for it runs somebody's code; only plain feed-forward "
+            "networks (NetworkPolicy) can"
+        )
+    described = dataclasses.replace(
+        policy,
+        metadata={**policy.metadata, **(metadata or {})},
+        action_names=policy.action_names if action_names is None else tuple(action_names),
+        env_id=policy.env_id if env_id is None else env_id,
+    )
+    try:
+        document = json.dumps(_document(described), sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{file}: the metadata must be plain data that JSON can hold: {error}") from error
+    part = file.with_name(f"{file.name}.part")
+    part.write_bytes(safetensors.numpy.save(_tensors(described), metadata={"legible": document}))
+    part.replace(file)
+    return file
+
+
+def read_policy_file(path: Path, *, activation: Activation | None = None) -> NetworkPolicy:
+    """Read a policy that `save_policy` wrote.
+
+    Parameters
+    ----------
+    path
+        The file.
+    activation
+        The activation of layers for which the file names none.
+
+    Raises
+    ------
+    UnclearPolicyError
+        When the file does not name the activation of a layer and neither does the caller.
+    PolicyError
+        When the file is missing, damaged, not one of ours or written by a newer version.
+    """
+    tensors, document = _read(path)
+    try:
+        return _policy_of(path, tensors, document, activation)
+    except PolicyError as error:
+        if str(path) in str(error):
+            raise
+        raise PolicyError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PolicyError(f"{path}: its description is incomplete or malformed: {error!r}") from error
+
+
+def _document(policy: NetworkPolicy) -> dict[str, Any]:
+    statistics = policy.normalisation
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "layers": [{"activation": str(layer.activation)} for layer in policy.layers],
+        "head": "values" if policy.kind == "values" else "log-softmax",
+        "encoding": policy.encoding.as_json(),
+        "normalisation": None if statistics is None else {"epsilon": statistics.epsilon, "clip": statistics.clip},
+        "action_names": None if policy.action_names is None else list(policy.action_names),
+        "env_id": policy.env_id,
+        "metadata": dict(policy.metadata),
+    }
+
+
+def _tensors(policy: NetworkPolicy) -> dict[str, npt.NDArray[Any]]:
+    tensors: dict[str, npt.NDArray[Any]] = {}
+    for number, layer in enumerate(policy.layers):
+        tensors[f"layers.{number}.weight"] = layer.weight
+        tensors[f"layers.{number}.bias"] = layer.bias
+    if policy.normalisation is not None:
+        tensors["normalisation.mean"] = policy.normalisation.mean
+        tensors["normalisation.var"] = policy.normalisation.var
+    return tensors
+
+
+def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    if not path.is_file():
+        raise PolicyError(f"{path}: no such file")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            written = (file.metadata() or {}).get("legible")
+            if written is None:
+                raise PolicyError(
+                    f"{path}: this .safetensors file was not written by save_policy: it does not say which network its "
+                    "tensors are. Build the torch.nn.Module, load them into it and pass that, with output=..."
+                )
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except (safetensors.SafetensorError, OSError, TypeError) as error:
+        raise PolicyError(f"{path}: this is no .safetensors file, or a damaged one: {error}") from error
+    try:
+        document = json.loads(written)
+    except ValueError as error:
+        raise PolicyError(f"{path}: its description is no JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise PolicyError(f"{path}: its description is not of the format {_FORMAT!r}")
+    if document.get("version") != _VERSION:
+        raise PolicyError(
+            f"{path}: it is of version {document.get('version')} of the format, this legible reads version {_VERSION}"
+        )
+    return tensors, document
+
+
+def _policy_of(
+    path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any], activation: Activation | None
+) -> NetworkPolicy:
+    layers = tuple(
+        _layer_of(path, tensors, number, described, activation) for number, described in enumerate(document["layers"])
+    )
+    normalisation = None
+    if document["normalisation"] is not None:
+        mean, var = (_take(path, tensors, f"normalisation.{name}", np.float64, 1) for name in ("mean", "var"))
+        normalisation = Normalisation(
+            mean, var, document["normalisation"]["epsilon"], document["normalisation"]["clip"]
+        )
+    if tensors:
+        raise PolicyError(f"{path}: tensor {sorted(tensors)[0]!r} belongs to no layer")
+    if document["head"] not in _HEADS:
+        raise PolicyError(f"{path}: unknown head {document['head']!r}; known are {', '.join(_HEADS)}")
+    return NetworkPolicy(
+        layers,
+        _HEADS[document["head"]],
+        encoding_from_json(document["encoding"]),
+        normalisation,
+        None if document["action_names"] is None else tuple(document["action_names"]),
+        document["env_id"],
+        document["metadata"],
+    )
+
+
+def _layer_of(
+    path: Path,
+    tensors: dict[str, npt.NDArray[Any]],
+    number: int,
+    described: Mapping[str, Any],
+    said: Activation | None,
+) -> Layer:
+    weight = _take(path, tensors, f"layers.{number}.weight", np.float32, 2)
+    bias = _take(path, tensors, f"layers.{number}.bias", np.float32, 1)
+    written = described.get("activation")
+    if written is not None:
+        activation = Activation.of(written)
+        if said is not None and activation not in (said, Activation("identity")):
+            raise PolicyError(
+                f"{path}: activation='{said}' was passed, but the file says that layer {number} has {written!r}"
+            )
+        return Layer(weight, bias, activation)
+    if said is None:
+        raise UnclearPolicyError(
+            f'{path}: it does not name the activation of layer {number}. Say it with activation="relu"', "activation"
+        )
+    return Layer(weight, bias, said)
+
+
+def _take(
+    path: Path, tensors: dict[str, npt.NDArray[Any]], name: str, dtype: type[np.floating[Any]], dimensions: int
+) -> npt.NDArray[Any]:
+    values = tensors.pop(name, None)
+    if values is None:
+        raise PolicyError(f"{path}: tensor {name!r} is missing")
+    if values.dtype != dtype or values.ndim != dimensions:
+        raise PolicyError(
+            f"{path}: tensor {name!r} is {values.dtype}{list(values.shape)}, but {np.dtype(dtype)} with {dimensions} "
+            "dimensions is expected"
+        )
+    if not np.isfinite(values).all():
+        raise PolicyError(f"{path}: tensor {name!r} is not finite: it holds NaN or infinity")
+    return values

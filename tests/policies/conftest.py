@@ -1,0 +1,128 @@
+"""Tiny models of Stable-Baselines3, and what they themselves say the scores are."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from hypothesis import settings
+from sb3_contrib import QRDQN
+from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+ALGORITHMS = {"DQN": DQN, "QRDQN": QRDQN, "PPO": PPO, "A2C": A2C}
+
+
+class SpaceEnv(gym.Env):
+    """An environment that only has spaces: its observations are drawn from them, its episodes last five steps."""
+
+    def __init__(self, observation_space: spaces.Space, action_space: spaces.Space) -> None:
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.observation_space.seed(0)
+        self._steps = 0
+
+    def reset(self, *, seed=None, options=None):  # noqa: ARG002 (Gymnasium's signature)
+        super().reset(seed=seed)
+        self._steps = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):  # noqa: ARG002 (Gymnasium's signature)
+        self._steps += 1
+        return self.observation_space.sample(), 1.0, self._steps >= 5, False, {}
+
+
+def make_env(observation_space: spaces.Space | None = None, action_space: spaces.Space | None = None) -> DummyVecEnv:
+    observation_space = observation_space or spaces.Box(-3.0, 3.0, (4,))
+    action_space = action_space or spaces.Discrete(3)
+    return DummyVecEnv([lambda: SpaceEnv(observation_space, action_space)])
+
+
+def make_model(
+    algorithm: str, observation_space: spaces.Space | None = None, n_actions: int = 3, env: Any = None, **settings: Any
+):
+    """Return a model whose weights are large enough that every layer and every activation matters."""
+    if "DQN" in algorithm:
+        settings = {"buffer_size": 16, **settings}
+    env = env or make_env(observation_space, spaces.Discrete(n_actions))
+    model = ALGORITHMS[algorithm]("MlpPolicy", env, device="cpu", seed=0, **settings)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for tensor in model.policy.parameters():
+            tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.6)
+    return model
+
+
+def sb3_scores(model: Any, observations: np.ndarray) -> np.ndarray:
+    """Return what Stable-Baselines3 itself computes, from observations as its environment gives them."""
+    policy = model.policy
+    policy.set_training_mode(False)
+    batch, _ = policy.obs_to_tensor(observations)
+    with torch.no_grad():
+        if hasattr(policy, "q_net"):
+            scores = policy.q_net(batch)
+        elif hasattr(policy, "quantile_net"):
+            scores = policy.quantile_net(batch).mean(dim=1)
+        else:
+            scores = policy.get_distribution(batch).distribution.logits
+    return scores.numpy()
+
+
+def rewrite_zip(path: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+    """Let a function change the members of a zip."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def rewrite_data(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """Let a function change the JSON in a zip."""
+
+    def change_members(members: dict[str, bytes]) -> None:
+        data = json.loads(members["data"])
+        change(data)
+        members["data"] = json.dumps(data).encode()
+
+    return rewrite_zip(path, change_members)
+
+
+LAW = settings(derandomize=True, deadline=None)
+"""Laws are tried on the same examples in every run, however busy the machine is."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread():
+    """Keep PyTorch from spreading these tiny networks over cores that others use."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def observations() -> np.ndarray:
+    return np.random.default_rng(3).uniform(-3, 3, (40, 4)).astype(np.float32)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that builds a model and saves it."""
+
+    def save(algorithm: str, **settings: Any) -> Path:
+        path = tmp_path / f"{algorithm.lower()}.zip"
+        make_model(algorithm, **settings).save(path)
+        return path
+
+    return save

@@ -1,0 +1,327 @@
+"""Observation statistics: Stable-Baselines3's formula, files that keep every bit, and no silent omission."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from stable_baselines3.common.vec_env import VecNormalize
+
+from legible.policies import (
+    Normalisation,
+    PolicyError,
+    UnclearPolicyError,
+    convert_vec_normalize,
+    load_normalisation,
+    load_policy,
+    save_normalisation,
+)
+from policies.conftest import LAW, make_env, make_model, sb3_scores
+
+
+def vec_normalize(env=None, **settings):
+    wrapped = VecNormalize(env or make_env(), **settings)
+    wrapped.reset()
+    generator = np.random.default_rng(7)
+    wrapped.obs_rms.mean = generator.normal(size=wrapped.obs_rms.mean.shape)
+    wrapped.obs_rms.var = generator.uniform(0.01, 4, wrapped.obs_rms.var.shape)
+    return wrapped
+
+
+@pytest.fixture
+def statistics():
+    return Normalisation(mean=[0.1, -2.0, 3.0, 0.0], var=[1.0, 0.3, 4.0, 0.0], epsilon=1e-3, clip=1.5)
+
+
+class TestFormula:
+    def test_by_hand(self):
+        statistics = Normalisation(mean=[1.0, 0.0], var=[3.0, 0.0], epsilon=1.0, clip=2.0)
+        normalised = statistics.apply(np.array([[2.0, -1.0], [9.0, -9.0]], dtype=np.float32))
+        np.testing.assert_array_equal(normalised, [[0.5, -1.0], [2.0, -2.0]])
+
+    @settings(LAW)
+    @given(
+        hnp.arrays(np.float32, (5, 3), elements=st.floats(-1e6, 1e6, width=32)),
+        hnp.arrays(np.float64, 3, elements=st.floats(-1e3, 1e3)),
+        hnp.arrays(np.float64, 3, elements=st.floats(0, 1e3)),
+    )
+    def test_every_bit_is_that_of_vec_normalize(self, observations, mean, var):
+        reference = VecNormalize(make_env(spaces.Box(-1, 1, (3,))), clip_obs=4.0, epsilon=1e-5)
+        reference.obs_rms.mean, reference.obs_rms.var = mean, var
+        normalised = Normalisation(mean, var, epsilon=1e-5, clip=4.0).apply(observations)
+        expected = reference.normalize_obs(observations)
+        assert normalised.dtype == expected.dtype == np.float32
+        np.testing.assert_array_equal(normalised, expected)
+
+    @pytest.mark.parametrize(
+        ("fields", "complaint"),
+        [
+            ({"mean": [1.0]}, "mean has 1 numbers and var has 2"),
+            ({"mean": [], "var": []}, "mean has 0 numbers"),
+            ({"mean": [np.nan, 0.0]}, "must be finite"),
+            ({"var": [np.inf, 0.0]}, "must be finite"),
+            ({"var": [-1.0, 1.0]}, "above zero"),
+            ({"var": [0.0, 1.0], "epsilon": 0.0}, "above zero"),
+            ({"epsilon": -1e-8}, "above zero"),
+            ({"clip": 0.0}, "clip must be above zero"),
+            ({"clip": np.nan}, "clip must be above zero"),
+        ],
+        ids=str,
+    )
+    def test_statistics_that_make_no_sense(self, fields, complaint):
+        with pytest.raises(PolicyError, match=complaint):
+            Normalisation(**{"mean": [0.0, 0.0], "var": [1.0, 1.0], "epsilon": 1e-8, "clip": 10.0, **fields})
+
+    def test_statistics_are_values(self, statistics):
+        assert pickle.loads(pickle.dumps(statistics)) == statistics
+        assert hash(pickle.loads(pickle.dumps(statistics))) == hash(statistics)
+        assert statistics != Normalisation(statistics.mean, statistics.var, statistics.epsilon, clip=2.0)
+        with pytest.raises(ValueError, match="read-only"):
+            statistics.mean[0] = 1.0
+
+
+class TestFiles:
+    @pytest.mark.parametrize("suffix", [".npz", ".toml"])
+    @settings(LAW)
+    @given(
+        hnp.arrays(np.float64, 3, elements=st.floats(allow_nan=False, allow_infinity=False)),
+        hnp.arrays(np.float64, 3, elements=st.floats(0, 1e300)),
+        st.floats(1e-12, 1),
+        st.floats(0.1, allow_infinity=True, allow_nan=False),
+    )
+    def test_round_trip_keeps_every_bit(self, tmp_path_factory, suffix, mean, var, epsilon, clip):
+        statistics = Normalisation(mean, var, epsilon, clip)
+        path = tmp_path_factory.mktemp("statistics") / f"driver.normalisation{suffix}"
+        assert load_normalisation(save_normalisation(statistics, path)) == statistics
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+    def test_toml_written_by_hand(self, tmp_path):
+        path = tmp_path / "x.toml"
+        path.write_text("mean = [1, 2.5]\nvar = [1.0, 4]\nepsilon = 1e-8\nclip = 10\n")
+        assert load_normalisation(path) == Normalisation([1.0, 2.5], [1.0, 4.0], 1e-8, 10.0)
+
+    @pytest.mark.parametrize(
+        ("text", "complaint"),
+        [
+            ("mean = [1]\nvar = [1]\n", "epsilon, clip missing"),
+            ("mean = [1]\nvar = [1]\nepsilon = 1\nclip = 1\nstd = [1]\n", "unknown entries std"),
+            ("mean = [1]\nvar = [1, 2]\nepsilon = 1\nclip = 1\n", "mean has 1 numbers and var has 2"),
+            ("mean = ['a']\nvar = [1]\nepsilon = 1\nclip = 1\n", "must be lists of numbers"),
+            ("mean = [1]\nvar = [1]\nepsilon = [1, 2]\nclip = 1\n", "must be lists of numbers"),
+            ("mean = [1\n", "cannot be read as TOML"),
+        ],
+    )
+    def test_files_that_say_too_little_or_nonsense(self, tmp_path, text, complaint):
+        path = tmp_path / "x.toml"
+        path.write_text(text)
+        with pytest.raises(PolicyError, match=complaint) as caught:
+            load_normalisation(path)
+        assert str(path) in str(caught.value)
+
+    def test_damaged_and_foreign_files(self, tmp_path):
+        with pytest.raises(PolicyError, match="no such file"):
+            load_normalisation(tmp_path / "x.npz")
+        (tmp_path / "x.npz").write_bytes(b"PK\x03\x04rest")
+        with pytest.raises(PolicyError, match=r"cannot be read as \.npz"):
+            load_normalisation(tmp_path / "x.npz")
+        with (tmp_path / "x.npz").open("wb") as stream:
+            np.save(stream, np.zeros(3))
+        with pytest.raises(PolicyError, match="it holds a single array"):
+            load_normalisation(tmp_path / "x.npz")
+        (tmp_path / "x.csv").touch()
+        with pytest.raises(PolicyError, match=r"are \.npz, \.toml or \(trusted\) \.pkl files, not '\.csv'"):
+            load_normalisation(tmp_path / "x.csv")
+        with pytest.raises(PolicyError, match=r"saved as \.npz or \.toml"):
+            save_normalisation(Normalisation([0.0], [1.0], 1e-8, 10.0), tmp_path / "x.pkl")
+
+    def test_arrays_of_objects_are_not_unpickled(self, tmp_path):
+        class Bomb:
+            def __reduce__(self):
+                return os.mkdir, (str(tmp_path / "exploded"),)
+
+        np.savez(tmp_path / "x.npz", mean=np.array([Bomb()], dtype=object), var=[1.0], epsilon=1e-8, clip=10.0)
+        with pytest.raises(PolicyError, match=r"cannot be read as \.npz"):
+            load_normalisation(tmp_path / "x.npz")
+        assert not (tmp_path / "exploded").exists()
+
+
+class TestPickledVecNormalize:
+    def test_is_only_opened_when_trusted(self, tmp_path):
+        class Bomb:
+            def __reduce__(self):
+                return os.mkdir, (str(tmp_path / "exploded"),)
+
+        (tmp_path / "vecnormalize.pkl").write_bytes(pickle.dumps(Bomb()))
+        with pytest.raises(PolicyError, match="trust=True"):
+            load_normalisation(tmp_path / "vecnormalize.pkl")
+        with pytest.raises(PolicyError, match="trust=True"):
+            convert_vec_normalize(tmp_path / "vecnormalize.pkl", tmp_path / "x.npz")
+        assert not (tmp_path / "exploded").exists()
+
+    @pytest.mark.parametrize("name", ["driver.normalisation.npz", "driver.normalisation.toml"])
+    def test_conversion(self, tmp_path, observations, name):
+        reference = vec_normalize(clip_obs=2.0, epsilon=1e-4)
+        reference.save(tmp_path / "vecnormalize.pkl")
+        converted = convert_vec_normalize(tmp_path / "vecnormalize.pkl", tmp_path / name, trust=True)
+        np.testing.assert_array_equal(
+            load_normalisation(converted).apply(observations), reference.normalize_obs(observations)
+        )
+
+    def test_observations_of_more_dimensions_are_flattened(self, tmp_path):
+        space = spaces.Box(-1, 1, (2, 3))
+        reference = vec_normalize(make_env(space))
+        reference.save(tmp_path / "v.pkl")
+        batch = np.array([space.sample() for _ in range(4)])
+        normalised = load_normalisation(tmp_path / "v.pkl", trust=True).apply(batch.reshape(4, 6))
+        np.testing.assert_array_equal(normalised, reference.normalize_obs(batch).reshape(4, 6))
+
+    def test_what_is_no_vec_normalize_of_observations(self, tmp_path):
+        path = tmp_path / "v.pkl"
+        path.write_bytes(pickle.dumps([1]))
+        with pytest.raises(PolicyError, match="holds a list, not a VecNormalize"):
+            load_normalisation(path, trust=True)
+        path.write_bytes(b"nonsense")
+        with pytest.raises(PolicyError, match="cannot be unpickled"):
+            load_normalisation(path, trust=True)
+        VecNormalize(make_env(), norm_obs=False).save(path)
+        with pytest.raises(PolicyError, match="normalises rewards only"):
+            load_normalisation(path, trust=True)
+        VecNormalize(make_env(spaces.Dict({"a": spaces.Box(0, 1, (2,))}))).save(path)
+        with pytest.raises(PolicyError, match="Dict observations"):
+            load_normalisation(path, trust=True)
+
+
+class TestPoliciesWithNormalisation:
+    @pytest.mark.parametrize("suffix", [".npz", ".toml"])
+    @pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
+    def test_statistics_beside_the_policy_are_found(self, tmp_path, observations, algorithm, suffix):
+        reference = vec_normalize(clip_obs=1.2)
+        model = make_model(algorithm, env=reference)
+        model.save(tmp_path / "driver.zip")
+        reference.save(tmp_path / "v.pkl")
+        convert_vec_normalize(tmp_path / "v.pkl", tmp_path / f"driver.normalisation{suffix}", trust=True)
+        policy = load_policy(tmp_path / "driver.zip")
+        expected = sb3_scores(model, reference.normalize_obs(observations))
+        np.testing.assert_array_equal(policy.scores(observations), expected)
+        assert not np.array_equal(expected, sb3_scores(model, observations))
+
+    @pytest.mark.parametrize("way", ["object", "npz", "pkl"])
+    def test_statistics_as_an_argument(self, tmp_path, observations, way):
+        reference = vec_normalize()
+        model = make_model("DQN", env=reference)
+        model.save(tmp_path / "driver.zip")
+        reference.save(tmp_path / "other.pkl")
+        statistics = load_normalisation(tmp_path / "other.pkl", trust=True)
+        save_normalisation(statistics, tmp_path / "other.npz")
+        given = statistics if way == "object" else tmp_path / f"other.{way}"
+        policy = load_policy(tmp_path / "driver.zip", normalisation=given, trust=way == "pkl")
+        np.testing.assert_array_equal(
+            policy.scores(observations), sb3_scores(model, reference.normalize_obs(observations))
+        )
+
+    def test_pickled_statistics_as_an_argument_need_trust(self, saved, tmp_path):
+        vec_normalize().save(tmp_path / "other.pkl")
+        with pytest.raises(PolicyError, match="trust=True"):
+            load_policy(saved("DQN"), normalisation=tmp_path / "other.pkl")
+
+    def trained(self, tmp_path, **settings):
+        reference = VecNormalize(make_env(), **settings) if settings else make_env()
+        model = make_model("PPO", env=reference, n_steps=8, batch_size=8, n_epochs=1).learn(8)
+        model.save(tmp_path / "driver.zip")
+        return model
+
+    def test_ppo_trained_behind_vec_normalize_is_recognised(self, tmp_path, observations):
+        model = self.trained(tmp_path, norm_obs=True)
+        for trust in (False, True):
+            with pytest.raises(UnclearPolicyError, match="trained behind a VecNormalize") as caught:
+                load_policy(tmp_path / "driver.zip", trust=trust)
+            assert caught.value.argument == "normalisation"
+        model.env.save(tmp_path / "driver_vecnormalize.pkl")
+        convert_vec_normalize(tmp_path / "driver_vecnormalize.pkl", tmp_path / "driver.normalisation.npz", trust=True)
+        for trust in (False, True):
+            policy = load_policy(tmp_path / "driver.zip", trust=trust)
+            expected = sb3_scores(model, model.env.normalize_obs(observations))
+            np.testing.assert_array_equal(policy.scores(observations), expected)
+
+    def test_only_rewards_were_normalised(self, tmp_path, observations):
+        model = self.trained(tmp_path, norm_obs=False)
+        with pytest.raises(UnclearPolicyError, match='normalisation="none" if only rewards were normalised'):
+            load_policy(tmp_path / "driver.zip")
+        policy = load_policy(tmp_path / "driver.zip", normalisation="none")
+        np.testing.assert_array_equal(policy.scores(observations), sb3_scores(model, observations))
+
+    def test_ppo_trained_without_does_not_ask(self, tmp_path):
+        """Even when somebody else's statistics lie in the same folder."""
+        self.trained(tmp_path)
+        vec_normalize().save(tmp_path / "vecnormalize.pkl")
+        assert load_policy(tmp_path / "driver.zip").normalisation is None
+
+    @pytest.mark.parametrize(
+        "name", ["vecnormalize.pkl", "vec_normalize.pkl", "dqn_vecnormalize_100_steps.pkl", "dqn/vecnormalize.pkl"]
+    )
+    def test_pickled_statistics_beside_a_policy_are_not_overlooked(self, saved, tmp_path, name):
+        path = saved("DQN")
+        (tmp_path / "dqn").mkdir()
+        vec_normalize().save(tmp_path / name)
+        for trust in (False, True):
+            with pytest.raises(UnclearPolicyError, match="lies beside it"):
+                load_policy(path, trust=trust)
+        assert load_policy(path, normalisation="none").normalisation is None
+        assert load_policy(path, normalisation=tmp_path / name, trust=True).normalisation is not None
+
+    def test_two_files_beside_a_policy(self, saved, tmp_path, statistics):
+        path = saved("DQN")
+        for suffix in (".npz", ".toml"):
+            save_normalisation(statistics, tmp_path / f"dqn.normalisation{suffix}")
+        with pytest.raises(PolicyError, match="keep one of them"):
+            load_policy(path)
+
+    def test_an_argument_goes_before_what_lies_beside(self, saved, tmp_path, statistics):
+        path = saved("DQN")
+        save_normalisation(statistics, tmp_path / "dqn.normalisation.npz")
+        assert load_policy(path).normalisation == statistics
+        assert load_policy(path, normalisation="none").normalisation is None
+
+    def test_statistics_of_another_width(self, saved):
+        with pytest.raises(PolicyError, match="statistics are for 2 features, but the policy reads 4"):
+            load_policy(saved("DQN"), normalisation=Normalisation([0.0, 0.0], [1.0, 1.0], 1e-8, 10.0))
+
+    def test_numbers_that_are_one_hot_encoded_have_no_statistics(self, saved):
+        path = saved("DQN", observation_space=spaces.Discrete(3))
+        with pytest.raises(PolicyError, match="one-hot encoded cannot be normalised"):
+            load_policy(path, normalisation=Normalisation([0.0], [1.0], 1e-8, 10.0))
+
+    def test_a_model_brings_its_own(self, observations):
+        reference = vec_normalize()
+        model = make_model("A2C", env=reference)
+        policy = load_policy(model)
+        np.testing.assert_array_equal(
+            policy.scores(observations), sb3_scores(model, reference.normalize_obs(observations))
+        )
+        assert load_policy(model, normalisation=policy.normalisation).normalisation == policy.normalisation
+        for other in ("none", Normalisation([0.0] * 4, [1.0] * 4, 1e-8, 10.0)):
+            with pytest.raises(PolicyError, match="brings normalisation statistics of its own"):
+                load_policy(model, normalisation=other)
+        reference.obs_rms.mean += 1  # training goes on: the loaded policy stays as it was
+        assert policy.normalisation != load_policy(model).normalisation
+
+    def test_a_function_may_have_statistics(self, observations, statistics):
+        policy = load_policy(lambda batch: batch, output="values", normalisation=statistics)
+        np.testing.assert_array_equal(policy.scores(observations), statistics.apply(observations))
+        assert (policy.n_features, policy.n_actions) == (4, 4)
+
+    def test_moved_policies_keep_their_statistics(self, saved, tmp_path, statistics):
+        """Statistics have the name of the policy, so that one pattern moves both."""
+        path = saved("DQN")
+        save_normalisation(statistics, path.with_suffix(".normalisation.npz"))
+        (tmp_path / "there").mkdir()
+        for file in tmp_path.glob("dqn.*"):
+            shutil.move(file, tmp_path / "there" / file.name)
+        assert load_policy(tmp_path / "there" / "dqn.zip").normalisation == statistics
