@@ -332,21 +332,41 @@ _EXPLORE, _WHICH, _SAMPLE = np.uint64(0), np.uint64(1), np.uint64(2)
 def _choose(
     scores: Scores, keys: NDArray[np.uint64], steps: NDArray[np.int64], epsilon: float, sample: bool
 ) -> NDArray[np.int64]:
-    n, n_actions = scores.shape
-    actions = np.empty(n, np.int64)
-    for i in range(n):
-        best = 0
-        for a in range(1, n_actions):
-            if scores[i, a] > scores[i, best]:
-                best = a
-        count = np.uint64(steps[i] * DRAWS_A_STEP)
-        blocked = scores[i, best] == -np.inf
-        if blocked or (epsilon > 0.0 and uniform(keys[i], count + _EXPLORE) < epsilon):
-            best = min(int(uniform(keys[i], count + _WHICH) * n_actions), n_actions - 1)
-        elif sample:
-            best = _sampled(scores[i], best, uniform(keys[i], count + _SAMPLE))
-        actions[i] = best
+    actions = np.empty(scores.shape[0], np.int64)
+    for i in range(scores.shape[0]):
+        actions[i] = choose_row(scores[i], keys[i], steps[i], epsilon, sample)
     return actions
+
+
+@njit(cache=True)
+def choose_row(scores: Scores, key: np.uint64, step: int, epsilon: float, sample: bool) -> int:
+    """Choose one action; see `choose_actions`."""
+    best = 0
+    allowed = 0
+    for a in range(scores.size):
+        if scores[a] > scores[best]:
+            best = a
+        if scores[a] > -np.inf:
+            allowed += 1
+    count = np.uint64(step * DRAWS_A_STEP)
+    if allowed == 0:
+        return min(int(uniform(key, count + _WHICH) * scores.size), scores.size - 1)
+    if epsilon > 0.0 and uniform(key, count + _EXPLORE) < epsilon:
+        return _nth_allowed(scores, min(int(uniform(key, count + _WHICH) * allowed), allowed - 1))
+    if sample:
+        return _sampled(scores, best, uniform(key, count + _SAMPLE))
+    return best
+
+
+@njit(cache=True)
+def _nth_allowed(scores: Scores, n: int) -> int:
+    """The n-th action whose score is not −∞."""
+    for a in range(scores.size):
+        if scores[a] > -np.inf:
+            if n == 0:
+                return a
+            n -= 1
+    return scores.size - 1
 
 
 @njit(cache=True)
@@ -369,8 +389,8 @@ def choose_actions(
     """Choose an action from every row of scores.
 
     The action with the highest score (the first of equals); with probability `epsilon` any action at random; with
-    `sample`, an action drawn with probability proportional to exp(score), for scores that are log-probabilities. Where
-    all scores are −∞ every action is blocked, and a random one is taken.
+    `sample`, an action drawn with probability proportional to exp(score), for scores that are log-probabilities. An
+    action whose score is −∞ is blocked and never taken, unless all of them are: then a random one is.
     """
     return _choose(np.ascontiguousarray(scores), keys, steps, epsilon, sample)
 

@@ -19,8 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -309,11 +308,11 @@ class RuleSet:
         return cls(rules, Rule.from_dict(source) if source is not None else None)
 
 
-@dataclass(frozen=True)
-class CompiledRules:
-    """Rule sets as flat arrays: set s has the rules ``set_starts[s]:set_starts[s+1]``, rule r the conditions
-    ``starts[r]:starts[r+1]``.
-    """  # noqa: D205
+class CompiledRules(NamedTuple):
+    """Rule sets as flat arrays, which numba kernels take as they are.
+
+    Set s has the rules ``set_starts[s]:set_starts[s+1]``, rule r the conditions ``starts[r]:starts[r+1]``.
+    """
 
     feature: NDArray[np.int32]
     low: NDArray[np.float32]
@@ -339,47 +338,30 @@ class CompiledRules:
             set_starts=np.cumsum([0, *(len(s) for s in sets)], dtype=np.int64),
         )
 
-    @cached_property
-    def width(self) -> int:
-        """Observations need at least this many features."""
-        return int(self.feature.max()) + 1 if self.feature.size else 0
-
     def matches(self, observations: ArrayLike) -> NDArray[np.bool_]:
         """Return ``bool[n, rules]``: which rules trigger in which observation."""
         array = np.ascontiguousarray(observations, np.float32)
-        if array.ndim != 2 or array.shape[1] < self.width:
-            raise RuleError(f"the rules need observations of shape (n, ≥{self.width}), got {array.shape}.")
-        return _match(array, self.feature, self.low, self.high, self.starts)
+        width = int(self.feature.max()) + 1 if self.feature.size else 0
+        if array.ndim != 2 or array.shape[1] < width:
+            raise RuleError(f"the rules need observations of shape (n, ≥{width}), got {array.shape}.")
+        return _match(array, self)
 
 
 @njit(cache=True)
-def triggers(
-    row: NDArray[np.float32],
-    feature: NDArray[np.int32],
-    low: NDArray[np.float32],
-    high: NDArray[np.float32],
-    first: int,
-    last: int,
-) -> bool:
-    """Whether all conditions ``first:last`` hold in one observation."""
-    for c in range(first, last):
-        x = row[feature[c]]
-        if not (low[c] < x <= high[c]):
+def triggers(rules: CompiledRules, r: int, observation: NDArray[np.float32]) -> bool:
+    """Whether all conditions of rule r hold in one observation."""
+    for c in range(rules.starts[r], rules.starts[r + 1]):
+        x = observation[rules.feature[c]]
+        if not (rules.low[c] < x <= rules.high[c]):
             return False
     return True
 
 
 @njit(cache=True)
-def _match(
-    observations: NDArray[np.float32],
-    feature: NDArray[np.int32],
-    low: NDArray[np.float32],
-    high: NDArray[np.float32],
-    starts: NDArray[np.int64],
-) -> NDArray[np.bool_]:
-    n, rules = observations.shape[0], starts.size - 1
-    matched = np.empty((n, rules), np.bool_)
+def _match(observations: NDArray[np.float32], rules: CompiledRules) -> NDArray[np.bool_]:
+    n, n_rules = observations.shape[0], rules.starts.size - 1
+    matched = np.empty((n, n_rules), np.bool_)
     for i in range(n):
-        for r in range(rules):
-            matched[i, r] = triggers(observations[i], feature, low, high, starts[r], starts[r + 1])
+        for r in range(n_rules):
+            matched[i, r] = triggers(rules, r, observations[i])
     return matched
