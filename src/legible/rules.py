@@ -88,7 +88,7 @@ class Condition:
 
 def _number(value: float | np.float32) -> str:
     """Write a float32 as short as it can be while reading back to the same bits."""
-    text = str(np.float32(value))
+    text = str(np.float32(value) + np.float32(0.0))  # never "-0"
     return text.removesuffix(".0")
 
 
