@@ -64,6 +64,11 @@ def test_a_space_survives_plain_data(space: FeatureSpace) -> None:
     assert FeatureSpace.from_dict(space.to_dict()) == space
 
 
+def test_phrases_for_large_and_fractional_values_survive_plain_data() -> None:
+    space = one("categorical", values={1234567: "many", 0.1: "a tenth"})
+    assert FeatureSpace.from_dict(space.to_dict()) == space
+
+
 def test_a_space_is_read_from_toml(tmp_path) -> None:
     path = tmp_path / "names.toml"
     path.write_text(

@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from legible.errors import LegibleError
+from legible.policies.protocol import as_scores
 from legible.rollout import Observations, Scores, choose_row
 from legible.rules import Condition, Polarity, Rule, RuleSet
 from legible.streams import GOLDEN, mix, policy_keys
@@ -142,7 +143,7 @@ class RandomTestChooser:
         self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Scores]:
         """Choose for every row."""
-        scores = self._policy.scores(observations)
+        scores = as_scores(self._policy.scores(observations), len(observations), self._policy.n_actions)
         actions, fired, changed = _test_rows(
             observations,
             scores,

@@ -8,14 +8,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs import registration
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
@@ -23,6 +25,9 @@ from legible.errors import LegibleError
 from legible.features import Feature, FeatureSpace
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
+
+# Arguments of gymnasium.make itself: it wraps the environment, which a vector environment knows nothing of.
+_ARGUMENTS_OF_MAKE = {"max_episode_steps", "disable_env_checker"}
 
 
 class UnfitEnvironmentError(LegibleError):
@@ -44,40 +49,51 @@ class EnvironmentSpec:
         """Make one environment."""
         arguments = {**self.arguments, **more}
         factory = self._factory()
-        try:
+        with self._explained():
             if factory is not None:
                 return _checked(factory(**arguments), self.name)
-            return gymnasium.make(self.name, disable_env_checker=True, **arguments)
-        except gymnasium.error.Error as error:
-            raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}") from error
-        except (ImportError, TypeError) as error:
-            raise UnfitEnvironmentError(
-                f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}."
-            ) from error
+            return gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
 
     def make_batch(self, n: int) -> VectorEnv[Any, Any, Any] | None:
         """Make n environments in one, if this environment has a vector form in which every episode has its own seed.
 
         Vector environments that draw from one stream for the whole batch (such as Gymnasium's own CartPole) cannot be
-        used: an episode would depend on its neighbours. The class says that it fits by ``one_seed_an_episode = True``.
+        used: an episode would depend on its neighbours. The class says that it fits by ``one_seed_an_episode = True``;
+        it then takes ``autoreset_mode="Disabled"`` and ``copy=False``, and ``reset`` a list of seeds with a
+        ``reset_mask``. Wrappers and time limits around the single environment rule the vector form out.
         """
-        if self._factory() is not None:
+        spec = None if self._factory() is not None else _registered(self.name.rpartition(":")[2])
+        if spec is None or spec.vector_entry_point is None:
             return None
-        spec = gymnasium.spec(self.name)
-        entry = spec.vector_entry_point
-        if entry is None:
+        if spec.additional_wrappers or _ARGUMENTS_OF_MAKE & self.arguments.keys():
             return None
-        loaded = gymnasium.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
-        if not getattr(loaded, "one_seed_an_episode", False):
-            return None
-        return gymnasium.make_vec(
-            self.name,
-            num_envs=n,
-            vectorization_mode="vector_entry_point",
-            autoreset_mode="Disabled",
-            copy=False,
-            **self.arguments,
-        )
+        with self._explained():
+            entry = spec.vector_entry_point
+            loaded = registration.load_env_creator(entry) if isinstance(entry, str) else entry
+            if not getattr(loaded, "one_seed_an_episode", False):
+                return None
+            return gymnasium.make_vec(
+                self.name,
+                num_envs=n,
+                vectorization_mode="vector_entry_point",
+                autoreset_mode="Disabled",
+                copy=False,
+                **self.arguments,
+            )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say of whatever goes wrong inside that it was the making of this environment."""
+        try:
+            yield
+        except LegibleError:
+            raise
+        except gymnasium.error.Error as error:
+            raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}") from error
+        except Exception as error:
+            raise UnfitEnvironmentError(
+                f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}."
+            ) from error
 
     def _factory(self) -> Callable[..., Any] | None:
         """The callable behind ``module:factory``, or None when the name is an id of Gymnasium's."""
@@ -86,17 +102,45 @@ class EnvironmentSpec:
             return None
         try:
             module = importlib.import_module(module_name)
-        except ImportError as error:
+        except Exception as error:
             raise UnfitEnvironmentError(
-                f"environment {self.name!r}: the module {module_name!r} cannot be imported ({error})."
+                f"environment {self.name!r}: the module {module_name!r} cannot be imported "
+                f"({type(error).__name__}: {error})."
             ) from error
         factory = getattr(module, attribute, None)
-        if factory is None and self.name.split(":", 1)[1] not in gymnasium.registry:
+        if callable(factory):
+            return cast("Callable[..., Any]", factory)
+        if _registered(attribute) is None:
             raise UnfitEnvironmentError(
                 f"environment {self.name!r}: the module {module_name!r} has neither a factory {attribute!r} nor "
                 "registers an environment of that id."
             )
-        return factory if callable(factory) else None
+        return None
+
+
+def _registered(env_id: str) -> registration.EnvSpec | None:
+    """What Gymnasium knows by an id; the latest version where the id names none, as in ``gymnasium.make``."""
+    if env_id in gymnasium.registry:
+        return gymnasium.registry[env_id]
+    try:
+        namespace, name, version = registration.parse_env_id(env_id)
+    except gymnasium.error.Error:
+        return None
+    if version is None:
+        version = registration.find_highest_version(namespace, name)
+    return gymnasium.registry.get(registration.get_env_id(namespace, name, version))
+
+
+def as_environment(environment: str | EnvironmentSpec | Env) -> EnvironmentSpec | Env:
+    """Return the spec of a name, or the spec or the environment that was given; refuse anything else."""
+    if isinstance(environment, str):
+        return EnvironmentSpec(environment)
+    if isinstance(environment, (EnvironmentSpec, gymnasium.Env)):
+        return environment
+    raise UnfitEnvironmentError(
+        f"a {type(environment).__name__} is no environment; give an id or module:factory, an EnvironmentSpec, or one "
+        "gymnasium.Env."
+    )
 
 
 def _checked(made: Any, name: str) -> Env:
@@ -116,6 +160,8 @@ class ObservationEncoder:
     def of(cls, space: spaces.Space[Any]) -> ObservationEncoder:
         """Choose the encoding for an observation space, or say why there is none."""
         match space:
+            case spaces.Box() if 0 in space.shape:
+                raise UnfitEnvironmentError(f"observations are empty: a Box of shape {space.shape}.")
             case spaces.Box():
                 return cls(int(np.prod(space.shape)), categorical=False)
             case spaces.Discrete():
@@ -135,7 +181,13 @@ class ObservationEncoder:
 
     def encode(self, observations: Sequence[Any] | NDArray[Any]) -> NDArray[np.float32]:
         """Return ``float32[n, width]``."""
-        return np.asarray(observations, np.float32).reshape(len(observations), self.width)
+        try:
+            return np.asarray(observations, np.float32).reshape(len(observations), self.width)
+        except (TypeError, ValueError) as error:
+            raise UnfitEnvironmentError(
+                f"the environment gave an observation that its own space, {self.width} numbers wide, does not hold: "
+                f"{error}."
+            ) from error
 
 
 def count_actions(space: spaces.Space[Any]) -> int:
@@ -166,19 +218,27 @@ def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -
     elif names is not None:
         space, source = names, "the given feature space"
     else:
-        own = getattr(env.unwrapped, "feature_space", None)
-        if not isinstance(own, FeatureSpace):
+        own = own_feature_space(env)
+        if own is None:
             return _unnamed(encoder, n_actions)
         space, source = own, "the environment's feature space"
     if len(space) != encoder.width:
-        raise UnfitEnvironmentError(f"{source} names {len(space)} features, but observations have {encoder.width}.")
+        raise UnfitEnvironmentError(
+            f"{source} names {len(space)} features, but observations have {encoder.width}; name each of them."
+        )
     if not space.actions:
         space = FeatureSpace(space.features, FeatureSpace.unnamed(0, n_actions).actions)
     if len(space.actions) != n_actions:
         raise UnfitEnvironmentError(
-            f"{source} names {len(space.actions)} actions, but the environment has {n_actions}."
+            f"{source} names {len(space.actions)} actions, but the environment has {n_actions}; name each or none."
         )
     return space
+
+
+def own_feature_space(env: Env) -> FeatureSpace | None:
+    """Return the ``feature_space`` that the environment, or the outermost wrapper that has one, brings along."""
+    own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
+    return own if isinstance(own, FeatureSpace) else None
 
 
 def _unnamed(encoder: ObservationEncoder, n_actions: int) -> FeatureSpace:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Env, EnvironmentSpec, feature_space_of
+from legible.environments import Env, EnvironmentSpec, as_environment, feature_space_of, own_feature_space
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.policies import Policy
@@ -21,6 +21,7 @@ from legible.rollout import (
     STEP_LIMIT,
     PolicyChooser,
     StepRecord,
+    check_policy,
     episode_seeds,
     make_slots,
     play_episodes,
@@ -64,6 +65,13 @@ class Experiences:
         for name in ("actions", "scores", "episode_ids"):
             if len(getattr(self, name)) != n:
                 raise LegibleError(f"experiences: {name} has {len(getattr(self, name))} rows, observations {n}.")
+        for name in ("lengths", "seeds", "success"):
+            if len(getattr(self, name)) != episodes:
+                raise LegibleError(f"experiences: {name} has {len(getattr(self, name))} entries, returns {episodes}.")
+        if self.scores.shape != (n, len(self.space.actions)):
+            raise LegibleError(
+                f"experiences: scores of shape {(n, len(self.space.actions))} are expected, got {self.scores.shape}."
+            )
         if n and not 0 <= self.episode_ids.min() <= self.episode_ids.max() < episodes:
             raise LegibleError(f"experiences: episode ids must lie in 0 … {episodes - 1}.")
         self.space.check(self.observations)
@@ -88,22 +96,28 @@ class Experiences:
         columns = {name: getattr(self, name) for name in _COLUMNS}
         columns["space"] = np.array(json.dumps(self.space.to_dict()))
         part = path.with_name(path.name + ".part")
-        with part.open("wb") as file:
-            np.savez_compressed(file, **columns)
-        part.replace(path)
+        try:
+            with part.open("wb") as file:
+                np.savez_compressed(file, **columns)
+            part.replace(path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise LegibleError(f"{path}: cannot be written ({error.strerror or error}).") from error
 
     @classmethod
     def load(cls, path: str | Path) -> Experiences:
         """Read what `save` wrote."""
         try:
-            with np.load(path, allow_pickle=False) as data:
-                columns = {name: data[name] for name in _COLUMNS}
-                space = FeatureSpace.from_dict(json.loads(str(data["space"])))
+            file = io.BytesIO(Path(path).read_bytes())
         except OSError as error:
             raise LegibleError(f"{path}: cannot be read ({error.strerror or error}).") from error
-        except (KeyError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        try:
+            with np.lib.npyio.NpzFile(file, allow_pickle=False) as data:
+                columns = {name: data[name] for name in _COLUMNS}
+                space = FeatureSpace.from_dict(json.loads(str(data["space"])))
+            return cls(**columns, space=space)
+        except Exception as error:  # what a damaged zip or array raises depends on where the damage is
             raise LegibleError(f"{path}: is no file of experiences, or a damaged one ({error}).") from error
-        return cls(**columns, space=space)
 
 
 class _Recorder:
@@ -165,10 +179,9 @@ def collect(
     """
     if episodes < 1:
         raise LegibleError(f"at least one episode is needed, got {episodes}.")
-    if isinstance(environment, str):
-        environment = EnvironmentSpec(environment)
+    environment = as_environment(environment)
     space, guess = _describe(environment, names)
-    _check_widths(policy, space)
+    check_policy(policy, len(space), len(space.actions))
     seeds = episode_seeds(seed, 0, episodes)
     slots = make_slots(environment, min(batch, episodes))
     recorder = _Recorder()
@@ -203,22 +216,8 @@ def _describe(environment: EnvironmentSpec | Env, names: str | Path | FeatureSpa
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
         space = feature_space_of(env, names)
-        told = names is not None or isinstance(getattr(env.unwrapped, "feature_space", None), FeatureSpace)
+        told = names is not None or own_feature_space(env) is not None
         return space, not told and space[0].kind == "numeric"
     finally:
         if isinstance(environment, EnvironmentSpec):
             env.close()
-
-
-def _check_widths(policy: Policy, space: FeatureSpace) -> None:
-    features, actions = policy.n_features, policy.n_actions
-    if features is not None and features != len(space):
-        raise LegibleError(
-            f"the policy reads {features} features, but the environment shows {len(space)}: they do not belong "
-            "together."
-        )
-    if actions != len(space.actions):
-        raise LegibleError(
-            f"the policy chooses among {actions} actions, but the environment has {len(space.actions)}: they do not "
-            "belong together."
-        )

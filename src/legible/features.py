@@ -210,7 +210,7 @@ class FeatureSpace:
         for feature in self.features:
             entry = {key: value for key, value in asdict(feature).items() if value not in ("", (), {}, None)}
             if "values" in entry:
-                entry["values"] = {f"{value:g}": words for value, words in feature.values.items()}
+                entry["values"] = {repr(value).removesuffix(".0"): words for value, words in feature.values.items()}
             features.append(entry)
         actions = [{k: v for k, v in asdict(action).items() if v} for action in self.actions]
         return {"features": features, "actions": actions}

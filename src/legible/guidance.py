@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.policies import NetworkPolicy, Policy, ScoreKind, load_policy, save_policy
-from legible.policies.protocol import as_observations
+from legible.policies.protocol import as_observations, as_scores
 from legible.rollout import Observations, Scores, check_exploration, choose_row
 from legible.rules import CompiledRules, Rule, RuleSet, triggers
 from legible.streams import policy_keys
@@ -167,7 +167,7 @@ class GuidedChooser:
         self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Scores]:
         """Choose for every row."""
-        scores = self._policy.scores(observations)
+        scores = as_scores(self._policy.scores(observations), len(observations), self._policy.n_actions)
         actions, fired, changed = _guide(
             self._rules,
             self._sets[episodes],

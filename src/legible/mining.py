@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 from legible.errors import LegibleError
 from legible.experiences import Experiences
 from legible.features import FeatureSpace, Intervals, deciles
+from legible.files import write_whole
 from legible.lime import Importance, weigh
 from legible.policies import Policy
 from legible.ripper import learn_rules
@@ -137,6 +140,33 @@ class Mining:
         """One rule a line, with agreement and coverage."""
         lines = (f"{m.rule.text(self.space)}   ({m.agreement:.3f} of {m.coverage:.3f})" for m in self.rules)
         return "\n".join(lines)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything into one ``.npz`` file, whole or not at all."""
+        document = {
+            "rules": [{**asdict(m), "rule": m.rule.to_dict()} for m in self.rules],
+            "space": self.space.to_dict(),
+            "learned": self.learned,
+            "dropped": self.dropped,
+            "seconds": self.seconds,
+        }
+        arrays: dict[str, Any] = {"document": np.array(json.dumps(document)), "sizes": self.intervals.sizes}
+        arrays |= {"lows": np.concatenate(self.intervals.lows), "highs": np.concatenate(self.intervals.highs)}
+        if self.importance is not None:
+            arrays |= {"weights": self.importance.weights, "intercepts": self.importance.intercepts}
+        write_whole(Path(path), lambda file: np.savez_compressed(file, **arrays))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Mining:
+        """Read what `save` wrote."""
+        with np.load(path, allow_pickle=False) as data:
+            document = json.loads(str(data["document"]))
+            ends = np.cumsum(data["sizes"])[:-1]
+            intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
+            importance = Importance(data["weights"], data["intercepts"]) if "weights" in data else None
+        rules = tuple(MinedRule(**{**entry, "rule": Rule.from_dict(entry["rule"])}) for entry in document["rules"])
+        space = FeatureSpace.from_dict(document["space"])
+        return cls(rules, space, intervals, importance, document["learned"], document["dropped"], document["seconds"])
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Rules as plain rows, for JSON or a data frame."""

@@ -5,12 +5,13 @@
   so the same list in the same number of places gives the same bits.
 - `choose_actions`: from scores to actions: the best one, ε-greedy, or sampled.
 - `episode_seeds`: numbers for episodes, such that different blocks never share one.
+- `check_policy`: whether a policy and an environment belong together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,11 +26,13 @@ from legible.environments import (
     EnvironmentSpec,
     ObservationEncoder,
     UnfitEnvironmentError,
+    as_environment,
     count_actions,
     first_action,
 )
 from legible.errors import LegibleError
 from legible.policies import Policy
+from legible.policies.protocol import as_scores
 from legible.streams import check_seed, key_of_seed, policy_keys, uniform
 
 Observations = NDArray[np.float32]
@@ -117,25 +120,45 @@ class SingleSlots(_SlotArrays):
     """Slots made of single environments; idle ones rest."""
 
     def __init__(self, envs: Sequence[Env]) -> None:
+        if len({id(env) for env in envs}) < len(envs):
+            raise UnfitEnvironmentError("the factory made the same environment twice; every slot needs its own.")
         self._encoder = ObservationEncoder.of(envs[0].observation_space)
         super().__init__(len(envs), self._encoder.width, count_actions(envs[0].action_space))
         self._envs = envs
         self._first_action = first_action(envs[0].action_space)
+        self._seeds = [-1] * self.n
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
         """Begin an episode with its seed in each of the rows."""
+        seen = []
+        unused = max(self._seeds) < 0
         for row, seed in zip(rows.tolist(), seeds, strict=True):
-            observation, _ = self._envs[row].reset(seed=seed)
-            self.observations[row] = self._encoder.encode([observation])[0]
+            self._seeds[row] = seed
+            try:
+                observation, _ = self._envs[row].reset(seed=seed)
+            except Exception as error:
+                raise _failure(seed, error) from error
+            seen.append(observation)
+        encoded = self._encoder.encode(seen)
+        if unused:
+            # Policies are shown idle rows, too: zeros need not be an observation of this space.
+            self.observations[:] = encoded[0]
+        self.observations[rows] = encoded
 
     def step(self, actions: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
         """Take a step in every active row."""
-        for row in np.flatnonzero(active).tolist():
-            action = np.int64(actions[row] + self._first_action)
-            observation, reward, terminated, truncated, info = self._envs[row].step(action)
-            self.observations[row] = self._encoder.encode([observation])[0]
+        rows = np.flatnonzero(active)
+        numbers = actions + self._first_action
+        seen = []
+        for row in rows.tolist():
+            try:
+                observation, reward, terminated, truncated, info = self._envs[row].step(numbers[row])
+            except Exception as error:
+                raise _failure(self._seeds[row], error) from error
+            seen.append(observation)
             self.rewards[row], self.terminated[row], self.truncated[row] = float(reward), terminated, truncated
             self.success[row] = float(info["is_success"]) if "is_success" in info else np.nan
+        self.observations[rows] = self._encoder.encode(seen)
 
     def close(self) -> None:
         """Close every environment."""
@@ -143,19 +166,32 @@ class SingleSlots(_SlotArrays):
             env.close()
 
 
-def make_slots(environment: EnvironmentSpec | Env, n: int) -> Slots:
+def _failure(seed: int, error: Exception) -> UnfitEnvironmentError:
+    return UnfitEnvironmentError(
+        f"in the episode with seed {seed} the environment raised {type(error).__name__}: {error}"
+    )
+
+
+def make_slots(environment: str | EnvironmentSpec | Env, n: int) -> Slots:
     """Make n slots: a native vector environment where every episode can have its own seed, else single environments.
 
     An environment object can only be used as it is, so it makes one slot, whatever n.
     """
     if n < 1:
         raise LegibleError(f"at least one slot is needed, got {n}.")
+    environment = as_environment(environment)
     if not isinstance(environment, EnvironmentSpec):
         return SingleSlots([environment])
     batch = environment.make_batch(n)
-    if batch is not None:
-        return BatchSlots(batch)
-    return SingleSlots([environment.make() for _ in range(n)])
+    with ExitStack() as opened:
+        slots: Slots
+        if batch is not None:
+            slots = BatchSlots(opened.enter_context(closing(batch)))
+        else:
+            slots = SingleSlots([opened.enter_context(closing(environment.make())) for _ in range(n)])
+        # They fit, so they stay open.
+        opened.pop_all()
+    return slots
 
 
 class Chooser(Protocol):
@@ -226,11 +262,16 @@ def play_episodes(
     on_episode
         Called with the number of episodes that ended, whenever some did.
     """
-    game = _Play(slots, [check_seed(seed) for seed in seeds])
+    if step_limit < 1:
+        raise LegibleError(f"step_limit must be at least 1, got {step_limit}.")
+    game = _Play(slots, [_check_episode_seed(seed) for seed in seeds])
     with one_thread():
         while game.active.any():
             before = slots.observations.copy() if on_step is not None else slots.observations
             actions, scores = choose(slots.observations, game.episodes, game.steps)
+            if on_step is not None:
+                # Scores may be a view of the observations, which the step overwrites.
+                scores = scores.copy()
             slots.step(actions, game.active)
             if on_step is not None:
                 steps = game.steps.copy()
@@ -309,6 +350,13 @@ class _Play:
     def result(self) -> Episodes:
         seeds = np.array(self.seeds, np.int64)
         return Episodes(seeds, self.returns, self.lengths, self.truncated, self.success)
+
+
+def _check_episode_seed(seed: object) -> int:
+    checked = check_seed(seed)
+    if checked >= 2**63:
+        raise LegibleError(f"the seed of an episode must be below 2⁶³, got {checked}.")
+    return checked
 
 
 def episode_seeds(seed: int, first: int, count: int) -> list[int]:
@@ -422,9 +470,28 @@ class PolicyChooser:
         self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Scores]:
         """Choose for every row."""
-        scores = self._policy.scores(observations)
+        # The compiled loop below trusts the shape, and NaN compares with nothing.
+        scores = as_scores(np.asarray(self._policy.scores(observations)), len(observations), self._policy.n_actions)
         actions = choose_actions(scores, self._keys[episodes], steps, epsilon=self._epsilon, sample=self._sample)
         return actions, scores
+
+
+def check_policy(policy: Policy, n_features: int, n_actions: int) -> None:
+    """Raise unless a policy reads that many features and chooses among that many actions."""
+    if not isinstance(policy, Policy):
+        raise LegibleError(
+            f"a {type(policy).__name__} is no policy; make it one with legible.policies.load_policy(…, output=…)."
+        )
+    if policy.n_features not in (None, n_features):
+        raise LegibleError(
+            f"the policy reads {policy.n_features} features, but the environment shows {n_features}: they do not "
+            "belong together."
+        )
+    if policy.n_actions != n_actions:
+        raise LegibleError(
+            f"the policy chooses among {policy.n_actions} actions, but the environment has {n_actions}: they do not "
+            "belong together."
+        )
 
 
 def check_exploration(policy: Policy, epsilon: float, sample: bool) -> None:

@@ -6,14 +6,18 @@ stay the same. The scrambler is the finaliser of SplitMix64.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _NEXT = np.uint64(0xD1B54A32D192ED03)
+_POLICY = np.uint64(0x8CB92BA72F3D8DD7)
 _ONE_53RD = 1.0 / (1 << 53)
 
 
@@ -47,14 +51,15 @@ def uniform(key: np.uint64, count: np.uint64) -> float:
 def _policy_keys(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
     keys = np.empty_like(seeds)
     for i in range(seeds.size):
-        # An environment that takes the same seed uses key_of_seed itself; the policy's draws must not repeat its.
-        keys[i] = next_key(key_of_seed(seeds[i]))
+        # An environment that takes the same seed draws from key_of_seed itself, and from next_key of it when it is
+        # reset without a seed; the policy's draws must repeat neither.
+        keys[i] = mix(key_of_seed(seeds[i]) ^ _POLICY)
     return keys
 
 
-def policy_keys(seeds: ArrayLike) -> NDArray[np.uint64]:
+def policy_keys(seeds: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
     """Return for every episode's seed the key of the stream from which its policy draws."""
-    return _policy_keys(np.atleast_1d(np.asarray(seeds)).astype(np.uint64))
+    return _policy_keys(np.array([check_seed(seed) % 2**64 for seed in seeds], np.uint64))
 
 
 def check_seed(seed: object) -> int:

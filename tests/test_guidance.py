@@ -1,0 +1,274 @@
+"""Algorithm 1: against its pseudocode, line by line, and by hand; the guided policy as people use it."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from legible.errors import LegibleError
+from legible.features import Action, Feature, FeatureSpace
+from legible.guidance import GuidedChooser, GuidedPolicy
+from legible.policies import Policy, load_policy
+from legible.rules import Condition, Rule, RuleSet, parse_rule
+
+ACTIONS = 4
+SPACE = FeatureSpace(
+    tuple(Feature(name, "categorical", values={0: f"no {name}", 1: name}) for name in ("a", "b", "c")),
+    tuple(Action(name) for name in ("North", "South", "East", "West")),
+)
+
+
+def rule(text: str) -> Rule:
+    return parse_rule(text, SPACE)
+
+
+def algorithm_1(q: list[float], rules: list[Rule], state: list[float]) -> int | None:
+    """Lines 5 to 12 of the paper's Algorithm 1; None stands for "a random action"."""
+    triggered = {(r.action, r.polarity) for r in rules if all(c.low < state[c.feature] <= c.high for c in r.conditions)}
+    positive = {action for action, polarity in triggered if polarity == "+"}
+    if len(positive) == 1:
+        return positive.pop()
+    q = list(q)
+    for action, polarity in triggered:
+        if polarity == "-":
+            q[action] = -math.inf
+    if all(value == -math.inf for value in q):
+        return None
+    return q.index(max(q))
+
+
+def chosen(q: np.ndarray, rules: list[Rule], states: np.ndarray, **options: object) -> tuple[np.ndarray, GuidedChooser]:
+    policy = load_policy(lambda o: q, output="values", n_features=3, n_actions=ACTIONS)
+    n = len(states)
+    chooser = GuidedChooser(policy, [RuleSet(tuple(rules))], [0] * n, range(n), **options)
+    actions, _ = chooser(np.asarray(states, np.float32), np.arange(n), np.zeros(n, np.int64))
+    return actions, chooser
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> tuple[Condition, ...]:
+    features = draw(st.sets(st.integers(0, 2), max_size=3))
+    return tuple(Condition.equals(f, draw(st.sampled_from([0.0, 1.0]))) for f in sorted(features))
+
+
+RULES = st.lists(st.builds(Rule, st.sampled_from("+-"), st.integers(0, ACTIONS - 1), bodies()), max_size=7)
+STATES = [[float(a), float(b), float(c)] for a in (0, 1) for b in (0, 1) for c in (0, 1)]
+
+
+@given(RULES, st.lists(st.integers(-3, 3), min_size=8 * ACTIONS, max_size=8 * ACTIONS))
+@settings(max_examples=300)
+def test_whole_batches_follow_the_pseudocode(rules: list[Rule], values: list[int]) -> None:
+    q = np.array(values, np.float32).reshape(8, ACTIONS)
+    actions, chooser = chosen(q, rules, np.array(STATES))
+    for i, state in enumerate(STATES):
+        expected = algorithm_1(q[i].tolist(), rules, state)
+        if expected is not None:
+            assert actions[i] == expected
+        assert 0 <= actions[i] < ACTIONS
+        triggered = any(r.matches(np.array([state]))[0] for r in rules)
+        assert chooser.fired[i] == triggered
+        assert chooser.changed[i] == (actions[i] != int(q[i].argmax()))
+
+
+Q = np.array([[4.0, 3.0, 2.0, 1.0]], np.float32)
+ALL = np.array([[1.0, 1.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("rules", "action"),
+    [
+        ([], 0),
+        (["+East <- a"], 2),
+        (["+East <- a", "+East <- b"], 2),  # two rules, one action: it is a set of actions
+        (["+East <- a", "+West <- b"], 0),  # a conflict: the policy decides
+        (["+East <- a", "+West <- b", "-North <- c"], 1),  # and negative rules hold in it
+        (["-North <- a"], 1),
+        (["-North <- a", "-South <- b"], 2),
+        (["+North <- a", "-North <- b"], 0),  # exactly one positive action is enforced, negative or not
+        (["-North <- not a"], 0),  # does not trigger
+        (["-North <- a", "-South <- a", "-East <- a"], 3),
+    ],
+)
+def test_by_hand(rules: list[str], action: int) -> None:
+    assert chosen(Q, [rule(text) for text in rules], ALL)[0][0] == action
+
+
+def test_negative_rules_first_is_an_option() -> None:
+    both = [rule("+North <- a"), rule("-North <- b")]
+    assert chosen(Q, both, ALL, precedence="negative")[0][0] == 1
+    assert chosen(Q, [*both, rule("+West <- c")], ALL, precedence="negative")[0][0] == 3
+    with pytest.raises(LegibleError, match="precedence"):
+        chosen(Q, both, ALL, precedence="luck")
+
+
+def test_everything_blocked_takes_any_action_from_the_episodes_own_stream() -> None:
+    n = 4000
+    policy = load_policy(lambda o: np.tile(Q, (len(o), 1)), output="values", n_features=3, n_actions=ACTIONS)
+    block = RuleSet(tuple(rule(f"-{name} <- a") for name in SPACE.action_names))
+    rows, episodes, steps = np.ones((n, 3), np.float32), np.arange(n), np.zeros(n, np.int64)
+    first, _ = GuidedChooser(policy, [block], [0] * n, range(n))(rows, episodes, steps)
+    again, _ = GuidedChooser(policy, [block], [0] * n, range(n))(rows[:5], episodes[:5], steps[:5])
+    np.testing.assert_array_equal(first[:5], again)
+    counts = np.bincount(first, minlength=ACTIONS)
+    assert ((counts - n / 4) ** 2 / (n / 4)).sum() < 16.3  # χ² with 3 degrees of freedom, p = 0.001
+
+
+def test_every_row_has_its_own_rule_set() -> None:
+    policy = load_policy(lambda o: np.tile(Q, (len(o), 1)), output="values", n_features=3, n_actions=ACTIONS)
+    sets = [RuleSet((rule("+East <- a"),)), RuleSet((rule("-North <- a"),)), RuleSet(())]
+    chooser = GuidedChooser(policy, sets, [0, 1, 2, -1], range(4))
+    # Rows need not be in the order of episodes, and idle rows (−1) are played without guidance.
+    actions, _ = chooser(np.ones((5, 3), np.float32), np.array([3, 1, 0, 2, -1]), np.zeros(5, np.int64))
+    assert actions.tolist() == [0, 1, 2, 0, 0]
+    assert chooser.fired.tolist() == [1, 1, 0, 0]
+    assert chooser.changed.tolist() == [1, 1, 0, 0]
+
+
+def test_rules_hold_when_the_policy_explores() -> None:
+    n = 3000
+    q = np.tile(Q, (n, 1))
+    actions, _ = chosen(q, [rule("-North <- a")], np.ones((n, 3)), epsilon=1.0)
+    counts = np.bincount(actions, minlength=ACTIONS)
+    assert counts[0] == 0
+    assert ((counts[1:] - n / 3) ** 2 / (n / 3)).sum() < 13.8
+    enforced, _ = chosen(q, [rule("+West <- a")], np.ones((n, 3)), epsilon=1.0)
+    assert (enforced == 3).all()
+
+
+def test_sampling_masks_and_renormalises() -> None:
+    n = 20000
+    logits = np.tile(np.log([0.4, 0.3, 0.2, 0.1]), (n, 1))
+    policy = load_policy(lambda o: logits, output="log-probabilities", n_features=3, n_actions=ACTIONS)
+    chooser = GuidedChooser(policy, [RuleSet((rule("-North <- a"),))], [0] * n, range(n), sample=True)
+    actions, _ = chooser(np.ones((n, 3), np.float32), np.arange(n), np.zeros(n, np.int64))
+    shares = np.bincount(actions, minlength=ACTIONS) / n
+    np.testing.assert_allclose(shares, [0.0, 0.5, 1 / 3, 1 / 6], atol=0.015)
+
+
+@pytest.mark.parametrize("episodes", [[0], [0, 2], [0, -2]])
+def test_wrong_rule_set_numbers_are_refused(episodes: list[int]) -> None:
+    policy = load_policy(lambda o: Q, output="values", n_features=3, n_actions=ACTIONS)
+    with pytest.raises(LegibleError, match="a rule set"):
+        GuidedChooser(policy, [RuleSet(()), RuleSet(())], episodes, [1, 2])
+
+
+# ---- the guided policy ------------------------------------------------------------------------------------------
+
+
+def network(seed: int = 0) -> Policy:
+    torch.manual_seed(seed)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, ACTIONS))
+    return load_policy(net, output="values", n_features=3, n_actions=ACTIONS)
+
+
+COMPOSED = [rule("+East <- a & b"), rule("-North <- c"), rule("-South <- c"), rule("-South <- not a")]
+
+
+@given(RULES)
+@settings(max_examples=50)
+def test_its_scores_choose_what_the_chooser_chooses(rules: list[Rule]) -> None:
+    policy = network()
+    guided = GuidedPolicy(policy, rules, SPACE)
+    assert isinstance(guided, Policy)
+    states = np.array(STATES, np.float32)
+    scores = guided.scores(states)
+    q = policy.scores(states)
+    for i, state in enumerate(STATES):
+        expected = algorithm_1(q[i].tolist(), rules, state)
+        if expected is None:
+            assert (scores[i] == -np.inf).all()
+        else:
+            assert scores[i].argmax() == expected
+            assert guided.predict(state)[0] == expected
+
+
+def test_probabilities_are_renormalised() -> None:
+    logits = np.log([[0.4, 0.3, 0.2, 0.1]])
+    policy = load_policy(
+        lambda o: np.tile(logits, (len(o), 1)), output="log-probabilities", n_features=3, n_actions=ACTIONS
+    )
+    guided = GuidedPolicy(policy, [rule("-North <- a"), rule("+West <- b & c")], SPACE)
+    scores = guided.scores(np.array([[1, 0, 0], [0, 0, 0], [0, 1, 1]], np.float32))
+    np.testing.assert_allclose(
+        np.exp(scores), [[0, 3 / 6, 2 / 6, 1 / 6], [0.4, 0.3, 0.2, 0.1], [0, 0, 0, 1]], atol=1e-6
+    )
+
+
+def test_predict_speaks_as_stable_baselines_does() -> None:
+    guided = GuidedPolicy(network(), COMPOSED, SPACE)
+    one, state = guided.predict(np.array([1.0, 1.0, 0.0]))
+    assert one.shape == ()
+    assert one == 2
+    assert state is None
+    many, state = guided.predict(np.array(STATES), state="kept", episode_start=np.ones(8), deterministic=True)
+    assert many.shape == (8,)
+    assert state == "kept"
+
+
+def test_it_explains_itself() -> None:
+    policy = load_policy(lambda o: np.tile(Q, (len(o), 1)), output="values", n_features=3, n_actions=ACTIONS)
+    guided = GuidedPolicy(policy, COMPOSED, SPACE)
+    enforced = guided.explain([1, 1, 0])
+    assert (enforced.action, enforced.wanted, enforced.enforced, enforced.changed) == (2, 0, 2, True)
+    assert enforced.triggered == (COMPOSED[0],)
+    assert str(enforced) == "East: rules enforce East (the policy wanted North). Triggered: +East <- a & b"
+    blocked = guided.explain([1, 0, 1])
+    assert (blocked.action, blocked.blocked, blocked.enforced) == (2, (0, 1), None)
+    assert "rules block North, South (the policy wanted North)" in str(blocked)
+    quiet = guided.explain([1, 0, 0])
+    assert not quiet.changed
+    assert "no rule triggered" in str(quiet)
+    clash = GuidedPolicy(policy, [rule("+East <- a"), rule("+West <- a")], SPACE).explain([1, 0, 0])
+    assert "contradict" in str(clash)
+    same = GuidedPolicy(policy, [rule("-West <- a")], SPACE).explain([1, 0, 0])
+    assert "as the policy wanted" in str(same)
+
+
+def test_it_saves_to_one_file_and_loads_back(tmp_path) -> None:
+    guided = GuidedPolicy(network(), COMPOSED, SPACE, precedence="negative")
+    path = tmp_path / "guided.safetensors"
+    guided.save(path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["guided.safetensors"]
+    loaded = GuidedPolicy.load(path)
+    assert loaded.rules == guided.rules
+    assert loaded.space == guided.space
+    assert loaded.precedence == "negative"
+    states = np.array(STATES, np.float32)
+    np.testing.assert_array_equal(loaded.scores(states), guided.scores(states))
+
+
+def test_a_policy_without_rules_or_without_weights_is_told_apart(tmp_path) -> None:
+    from legible.policies import save_policy
+
+    save_policy(network(), tmp_path / "plain.safetensors")
+    with pytest.raises(LegibleError, match="a policy without rules"):
+        GuidedPolicy.load(tmp_path / "plain.safetensors")
+    function = load_policy(lambda o: np.tile(Q, (len(o), 1)), output="values", n_features=3, n_actions=ACTIONS)
+    with pytest.raises(LegibleError, match="only network policies"):
+        GuidedPolicy(function, COMPOSED, SPACE).save(tmp_path / "function.safetensors")
+
+
+def test_rules_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(LegibleError, match="feature 9 does not exist"):
+        GuidedPolicy(network(), [Rule("+", 0, (Condition.equals(9, 1),))], SPACE)
+    with pytest.raises(LegibleError, match="4 actions, the feature space 2"):
+        GuidedPolicy(network(), [], FeatureSpace.of(["a", "b", "c"], ["x", "y"]))
+
+
+def test_it_can_be_evaluated_by_stable_baselines() -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    from stable_baselines3.common.evaluation import evaluate_policy
+
+    env = gymnasium.make("CartPole-v1")
+    space = FeatureSpace.of(["x", "v", "angle", "spin"], ["Left", "Right"])
+    policy = load_policy(lambda o: np.tile([1.0, 0.0], (len(o), 1)), output="values", n_features=4, n_actions=2)
+    balance = [
+        parse_rule("+Right <- angle > 0 & spin > 0", space),
+        parse_rule("+Right <- angle <= 0 & spin > 0.3", space),
+    ]
+    plain, _ = evaluate_policy(GuidedPolicy(policy, [], space), env, n_eval_episodes=5, warn=False)
+    better, _ = evaluate_policy(GuidedPolicy(policy, balance, space), env, n_eval_episodes=5, warn=False)
+    assert better > 2 * plain
