@@ -171,12 +171,13 @@ Store = MutableMapping[str, UnitResult]
 def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
     """Name a unit by everything that decides its result, so that changed settings are never mixed up.
 
-    `fingerprint` stands for policy and environment.
+    `fingerprint` stands for the policy and for what the environment's name does not tell.
     """
     used = sorted(set(unit.treatments) - {UNGUIDED})
     renumbered = {old: new for new, old in enumerate(used)} | {UNGUIDED: UNGUIDED}
     content = {
         "fingerprint": fingerprint,
+        "environment": repr(setup.environment),
         "play": asdict(setup.play),
         "treatments": [_content(setup.treatments[i]) for i in used],
         "episodes": [(renumbered[t], seed) for t, seed in zip(unit.treatments, unit.seeds, strict=True)],
@@ -214,7 +215,7 @@ def run_units(
     store
         Where results are kept; a unit is stored before it is reported.
     fingerprint
-        Stands for policy and environment in the store's keys.
+        Stands for the policy in the store's keys, and for what the environment's name does not tell.
     time_limit
         Seconds after which a unit is given up.
     on_episodes

@@ -1,0 +1,122 @@
+"""Units of work for the tests of the engines, in a module of their own that worker processes can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import repeat
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+
+def seeded(shared: np.ndarray, unit: int) -> np.ndarray:
+    rng = np.random.default_rng(unit)
+    states = rng.normal(size=(256, shared.shape[0])).astype(np.float32)
+    return np.tanh(states @ shared) @ rng.normal(size=(shared.shape[1], 5)).astype(np.float32)
+
+
+def torch_product(shared: np.ndarray, unit: int) -> np.ndarray:
+    import torch
+
+    states = np.random.default_rng(unit).normal(size=(512, shared.shape[0])).astype(np.float32)
+    return (torch.from_numpy(states) @ torch.from_numpy(shared)).sum(dim=0).numpy()
+
+
+def note(folder: Path, unit: object) -> int:
+    """Write down that the unit is run once more; return how often that makes."""
+    with (folder / f"{unit}.runs").open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    return len(runs(folder, unit))
+
+
+def runs(folder: Path, unit: object) -> list[int]:
+    """The processes that have run the unit, once for every time."""
+    path = folder / f"{unit}.runs"
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def wait_for_the_word(folder: Path, unit: int) -> int:
+    """Unit 0 does not end before the caller has had the other's result."""
+    if unit == 0:
+        assert wait_for((folder / "go on").exists)
+    return unit
+
+
+def misbehave(folder: Path, unit: str) -> object:
+    """Do what the unit says, if it is something bad; give it back otherwise."""
+    count = note(folder, unit)
+    if unit == "dies" or (unit == "dies twice" and count <= 2) or (unit == "dies, then raises" and count == 1):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if unit in {"raises", "dies, then raises"} or (unit == "raises once" and count == 1):
+        raise ZeroDivisionError("the cart has no wheels")
+    if unit == "exits":
+        sys.exit("the environment has had enough")
+    if unit == "leaves":
+        os._exit(7)
+    while unit == "hangs":
+        try:
+            time.sleep(60)
+        except Exception:  # as environments do that want to go on at any price
+            continue
+    if unit == "hangs in C":
+        deque(repeat(0), maxlen=0)
+    given = {"gives a lock": threading.Lock(), "gives its process": os.getpid()}
+    return given.get(unit, unit)
+
+
+def slowly(folder: Path, unit: int) -> int:
+    note(folder, unit)
+    time.sleep(0.2)
+    return unit * unit
+
+
+def threads_in_use(shared: None, unit: int) -> set[int]:
+    import torch
+    from threadpoolctl import threadpool_info
+
+    np.ones((2, 2)) @ np.ones((2, 2))
+    return {torch.get_num_threads()} | {pool["num_threads"] for pool in threadpool_info()}
+
+
+class Parcel:
+    """Notes in a folder when it is packed, and in which process it is unpacked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __getstate__(self) -> dict[str, object]:
+        note(self.folder, "packed")
+        return self.__dict__
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__ |= state
+        note(self.folder, "unpacked")
+
+
+def with_parcel(shared: Parcel, unit: int) -> int:
+    time.sleep(0.05)
+    return unit
+
+
+def slow_table(shared: SimpleNamespace, unit: int) -> np.ndarray:
+    """A result so large that Ray leaves it where it was made."""
+    if shared.folder is not None:
+        note(shared.folder, unit)
+    time.sleep(shared.seconds)
+    return np.random.default_rng(unit).normal(size=(400, 400))

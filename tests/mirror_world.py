@@ -1,0 +1,119 @@
+"""A toy world whose best repair is known: a policy that is right in one direction and wrong in its mirror image.
+
+A walker stands on a line and wants to the goal, which lies to its left or to its right. Observation: ``left`` and
+``right`` say where the goal is, ``wall.left`` and ``wall.right`` whether a wall is next to it, ``luck`` is noise that
+means nothing. Every step costs 1, walking into a wall 2 more, and reaching the goal earns 20. The policy walks right
+when the goal is right, but also, wrongly, when it is left (until a wall stops it, where it keeps pushing half of the
+time).
+"""
+
+# ruff: noqa: ARG002 (signatures are Gymnasium's)
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from legible.features import Action, Feature, FeatureSpace
+from legible.policies import Policy, load_policy
+from legible.relations import MetamorphicRelation
+from legible.relations_file import parse_relations
+
+WIDTH, CAP = 9, 16
+LEFT, RIGHT, STAY = 0, 1, 2
+
+
+def _flag(name: str) -> Feature:
+    return Feature(name, "categorical", values={0: f"not {name}", 1: name})
+
+
+SPACE = FeatureSpace(
+    (_flag("left"), _flag("right"), _flag("wall.left"), _flag("wall.right"), Feature("luck")),
+    (Action("Left"), Action("Right"), Action("Stay")),
+)
+
+MIRROR = """
+[[relation]]
+name = "mirror"
+actions = { swap = ["Left", "Right"], same = ["Stay"] }
+swap = [["left", "right"], ["wall.left", "wall.right"]]
+"""
+
+
+class MirrorWorld(gymnasium.Env[np.ndarray, np.int64]):
+    """The walker's world; its rewards are noisy."""
+
+    feature_space = SPACE
+    observation_space = spaces.Box(-10.0, 10.0, (5,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def __init__(self, noise: float = 1.0) -> None:
+        self.noise = noise
+
+    def _observe(self) -> np.ndarray:
+        at, goal = self.at, self.goal
+        flags = [goal < at, goal > at, at == 0, at == WIDTH - 1]
+        return np.array([*flags, self.np_random.normal()], np.float32)
+
+    def reset(self, *, seed: int | None = None, options: object = None):
+        super().reset(seed=seed)
+        self.at = WIDTH // 2
+        self.goal = int(self.np_random.choice([self.at - 3, self.at + 3]))
+        self.steps = 0
+        return self._observe(), {}
+
+    def step(self, action: np.int64):
+        self.steps += 1
+        target = self.at + (-1, 1, 0)[int(action)]
+        reward = -1.0 + self.noise * float(self.np_random.normal())
+        if 0 <= target < WIDTH:
+            self.at = target
+        else:
+            reward -= 2.0
+        done = self.at == self.goal
+        return self._observe(), reward + 20.0 * done, done, self.steps >= CAP, {"is_success": bool(done)}
+
+
+def scores(observations: np.ndarray) -> np.ndarray:
+    """What the flawed policy thinks: go right wherever the goal is; with the goal on the left, Left only by chance."""
+    left, at_wall, lucky = observations[:, 0] == 1, observations[:, 3] == 1, observations[:, 4] > 1
+    values = np.tile([-1.0, 1.0, 0.0], (len(observations), 1))
+    values[left] = [0.5, 1.0, 0.0]
+    values[left & (at_wall | lucky)] = [1.0, 0.0, 0.5]
+    return values
+
+
+def right_scores(observations: np.ndarray) -> np.ndarray:
+    """What the best policy thinks."""
+    left, right = observations[:, 0], observations[:, 1]
+    return np.stack([left, right, np.zeros(len(observations))], axis=1)
+
+
+def policy() -> Policy:
+    return load_policy(scores, output="values", n_features=5, n_actions=3)
+
+
+def best_policy() -> Policy:
+    return load_policy(right_scores, output="values", n_features=5, n_actions=3)
+
+
+def mirror() -> tuple[MetamorphicRelation, ...]:
+    return parse_relations(MIRROR, SPACE)
+
+
+class Blind(gymnasium.Env[np.ndarray, np.int64]):
+    """A world in which nothing that anybody does matters: the return is drawn at reset."""
+
+    observation_space = spaces.Box(0.0, 1.0, (3,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: object = None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.np_random.integers(0, 2, 3).astype(np.float32), {}
+
+    def step(self, action: np.int64):
+        self.steps += 1
+        seen = self.np_random.integers(0, 2, 3).astype(np.float32)
+        return seen, float(self.np_random.normal()), self.steps >= 3, False, {}
