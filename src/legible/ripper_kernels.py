@@ -1,0 +1,464 @@
+"""Compiled kernels of RIPPER: sets of rows are bitsets, counted by the processor's population count.
+
+A set of rows is a vector of 64-bit words, one bit a row. Rows stand in the order of `Table.row_of_slot`:
+positives first, then padding up to a whole word, then negatives, so that a word never holds both classes and
+counting the rows that meet a test counts them by class.
+
+A feature with V values has V - 1 *tests*, x = v or x ≤ v for v = 0 … V - 2; what the last value or x > v covers
+is what the tests leave over. `Table.bits` holds the answers word by word, all tests of 64 rows side by side:
+one sweep over the words that are not empty counts every test, and thinly set words are put together as a rule
+grows, so small sets of rows cost little.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+EQUAL, AT_MOST, ABOVE = 0, 1, 2
+"""Operators of a condition on the code x of a feature: x = v, x ≤ v, x > v."""
+
+BITSET_VALUES = 64
+"""Features with more values than this are counted row by row: bits for all their tests would fill the memory."""
+
+_THIN, _TURNS = 4, 16
+"""When words hold fewer rows than this on average they are put together; so many ways are tried to make one fit."""
+
+Rows = NDArray[np.uint64]
+"""A set of rows, one bit for each."""
+
+Conditions = NDArray[np.int64]
+"""A conjunction: one line (feature, operator, value) for each condition."""
+
+
+class Table(NamedTuple):
+    """The rows to learn from.
+
+    Attributes
+    ----------
+    codes : unsigned integer array of shape (rows, features)
+        The value of every feature, 0 … values - 1, in the caller's order of rows.
+    row_of_slot : int64 array of shape (64 × words,)
+        The row that each bit of a set stands for; -1 for padding.
+    positive_words : int
+        How many words hold positives; the others hold negatives.
+    n_values : int64 array of shape (features,)
+        How many values each feature has.
+    ordinal : bool array of shape (features,)
+        Whether conditions on the feature are thresholds (x ≤ v, x > v) instead of equalities.
+    first_test : int64 array of shape (features,)
+        The number of the feature's first test. Tests with bits come before those without.
+    n_tests : int
+        How many tests there are in all.
+    bits : uint64 array of shape (words, tests with bits)
+        The rows that meet each test.
+    """
+
+    codes: NDArray[Any]
+    row_of_slot: NDArray[np.int64]
+    positive_words: int
+    n_values: NDArray[np.int64]
+    ordinal: NDArray[np.bool_]
+    first_test: NDArray[np.int64]
+    n_tests: int
+    bits: NDArray[np.uint64]
+
+
+def build_table(
+    codes: NDArray[Any], positive: NDArray[np.bool_], n_values: NDArray[np.int64], ordinal: NDArray[np.bool_]
+) -> Table:
+    """Put the rows in order and answer all tests. A code that is not below ``n_values`` raises IndexError."""
+    classes = np.flatnonzero(positive), np.flatnonzero(~positive)
+    positive_words, negative_words = (-(-rows.size // 64) for rows in classes)
+    row_of_slot = np.full(64 * (positive_words + negative_words), -1)
+    row_of_slot[: classes[0].size] = classes[0]
+    row_of_slot[64 * positive_words :][: classes[1].size] = classes[1]
+
+    n_tests = n_values - 1
+    order = np.argsort(n_values > BITSET_VALUES, kind="stable")
+    first_test = np.empty_like(n_values)
+    first_test[order] = np.cumsum(n_tests[order]) - n_tests[order]
+    bits = np.empty((row_of_slot.size // 64, n_tests[n_values <= BITSET_VALUES].sum()), np.uint64)
+    table = Table(codes, row_of_slot, positive_words, n_values, ordinal, first_test, int(n_tests.sum()), bits)
+    wrong = _fill_bits(table)
+    if wrong >= 0:
+        raise IndexError(f"feature {wrong} has a code that is not below its number of values, {n_values[wrong]}")
+    return table
+
+
+def all_rows(table: Table) -> Rows:
+    """The set of all rows."""
+    return np.packbits(table.row_of_slot >= 0, bitorder="little").view(np.uint64)
+
+
+def row_numbers(table: Table, rows: Rows) -> NDArray[np.int64]:
+    """The numbers of the rows in a set: first the positives, then the negatives."""
+    return table.row_of_slot[np.unpackbits(rows.view(np.uint8), bitorder="little").view(np.bool_)]
+
+
+def _popcount(_typing_context: Any, _word: Any) -> Any:
+    """Count the bits set in a word: LLVM's ctpop, which is one instruction where the processor has it."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+def _lowest_bit(_typing_context: Any, _word: Any) -> Any:
+    """Index of the lowest bit set in a word that is not zero: LLVM's cttz."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+
+    return types.int64(types.uint64), generate
+
+
+popcount: Any = intrinsic(_popcount)
+lowest_bit: Any = intrinsic(_lowest_bit)
+
+
+@njit(cache=True)
+def _fill_bits(table: Table) -> int:
+    """Answer all tests; return a feature with a code out of range, or -1.
+
+    64 rows at a time are turned to columns, so that the tests become comparisons of whole vectors.
+    """
+    codes, bits, n_values = table.codes, table.bits, table.n_values
+    columns = np.zeros((n_values.size, 64), codes.dtype)
+    for w in range(bits.shape[0]):
+        for b in range(64):
+            row = table.row_of_slot[64 * w + b]
+            if row >= 0:
+                for f in range(n_values.size):
+                    code = codes[row, f]
+                    if code >= n_values[f]:
+                        return f
+                    columns[f, b] = code
+        for f in range(n_values.size):
+            if n_values[f] <= BITSET_VALUES:
+                answers = bits[w, table.first_test[f] : table.first_test[f] + n_values[f] - 1]
+                _answer_tests(columns[f], table.ordinal[f], answers)
+    return -1
+
+
+@njit(cache=True)
+def _answer_tests(column: NDArray[Any], ordinal: bool, answers: NDArray[np.uint64]) -> None:
+    for v in range(answers.size):
+        word = np.uint64(0)
+        for b in range(64):
+            met = column[b] <= v if ordinal else column[b] == v
+            word |= np.uint64(met) << np.uint64(b)
+        answers[v] = word
+
+
+@njit(cache=True)
+def count(rows: Rows, positive_words: int) -> tuple[int, int]:
+    """Positives and negatives in a set of rows."""
+    positives, negatives = 0, 0
+    for w in range(positive_words):
+        positives += popcount(rows[w])
+    for w in range(positive_words, rows.size):
+        negatives += popcount(rows[w])
+    return positives, negatives
+
+
+@njit(cache=True)
+def _met(answers: NDArray[np.uint64], start: int, stop: int, flip: np.uint64) -> np.uint64:
+    """The rows of a word that meet one of the tests start … stop - 1 or, with all bits flipped, none of them."""
+    met = np.uint64(0)
+    for test in range(start, stop):
+        met |= answers[test]
+    return met ^ flip
+
+
+@njit(cache=True)
+def _restrict_and_count(
+    bits: NDArray[np.uint64],
+    rows: Rows,
+    positive_words: int,
+    start: int,
+    stop: int,
+    flip: np.uint64,
+    counts: NDArray[np.uint32],
+) -> None:
+    """Keep, in place, the rows that meet a condition, and count how many of those meet each test.
+
+    ``counts[class, test]`` gets the numbers, class 1 being the positives. Doing both in one sweep matters when the bits
+    do not fit the processor's cache.
+    """
+    counts[:] = 0
+    for w in range(rows.size):
+        if rows[w]:
+            answers, tally = bits[w], counts[1 if w < positive_words else 0]
+            word = rows[w] & _met(answers, start, stop, flip)
+            rows[w] = word
+            if word:
+                for test in range(bits.shape[1]):
+                    tally[test] += np.uint32(popcount(answers[test] & word))
+
+
+@njit(cache=True)
+def _compact(
+    bits: NDArray[np.uint64], rows: Rows, positive_words: int, start: int, stop: int, flip: np.uint64
+) -> tuple[NDArray[np.uint64], Rows, int]:
+    """Copy the rows that meet a condition, many thinly set words into one: turned so that no two rows collide."""
+    n_bits = bits.shape[1]
+    new_bits = np.zeros((64, n_bits), np.uint64)
+    new_rows = np.zeros(64, np.uint64)
+    new_positive_words = 0
+    last = 0  # the word that is being filled
+    for w in range(rows.size):
+        if w == positive_words:  # the classes must not share a word
+            last += 1 if new_rows[last] else 0
+            new_positive_words = last
+        word = rows[w] & _met(bits[w], start, stop, flip) if rows[w] else rows[w]
+        if word == 0:
+            continue
+        turn = 0
+        while turn < _TURNS and new_rows[last] & _turned(word, turn):
+            turn += 1
+        if turn == _TURNS:
+            turn = 0
+            last += 1
+        if last + 1 >= new_rows.size:
+            new_bits = np.concatenate((new_bits, np.zeros_like(new_bits)))
+            new_rows = np.concatenate((new_rows, np.zeros_like(new_rows)))
+        new_rows[last] |= _turned(word, turn)
+        answers, new_answers = bits[w], new_bits[last]
+        for test in range(n_bits):
+            new_answers[test] |= _turned(answers[test] & word, turn)
+    if positive_words == rows.size:
+        new_positive_words = last + 1
+    return new_bits[: last + 1], new_rows[: last + 1], new_positive_words
+
+
+@njit(cache=True)
+def _turned(word: np.uint64, turn: int) -> np.uint64:
+    """The bits of a word moved round by ``turn`` places."""
+    return (word << np.uint64(turn)) | (word >> (np.uint64(64 - turn) & np.uint64(63)))
+
+
+@njit(cache=True)
+def _count_by_row(table: Table, rows: Rows, counts: NDArray[np.uint32]) -> None:
+    """Count the tests that have no bits from the codes themselves."""
+    codes, row_of_slot, first_test, n_values = table.codes, table.row_of_slot, table.first_test, table.n_values
+    features = np.flatnonzero(n_values > BITSET_VALUES)
+    for w in range(rows.size):
+        left, tally = rows[w], counts[1 if w < table.positive_words else 0]
+        while left:
+            row = row_of_slot[64 * w + lowest_bit(left)]
+            left &= left - np.uint64(1)
+            for f in features:
+                code = np.int64(codes[row, f])
+                if code < n_values[f] - 1:
+                    tally[first_test[f] + code] += np.uint32(1)
+    for f in features:
+        if table.ordinal[f]:
+            for test in range(first_test[f] + 1, first_test[f] + n_values[f] - 1):
+                counts[0, test] += counts[0, test - 1]
+                counts[1, test] += counts[1, test - 1]
+
+
+@njit(cache=True)
+def foil_gain(p: int, n: int, P: int, N: int) -> float:
+    """FOIL's gain p·(log₂ p/(p+n) − log₂ P/(P+N)) of going from P positives and N negatives to p and n."""
+    return p * (np.log2(p / (p + n)) - np.log2(P / (P + N)))
+
+
+@njit(cache=True)
+def best_condition(
+    table: Table, counts: NDArray[Any], importances: NDArray[np.float64], P: int, N: int
+) -> tuple[int, int, int, int, int]:
+    """Among the conditions with gain > 0, the one with the largest gain × importance: feature, operator, value, p, n.
+
+    The feature is -1 when no condition gains. Equal products are decided by the gain, equal gains by the order of the
+    features and their values.
+    """
+    best = (-1, EQUAL, 0, P, N)
+    best_product, best_gain = 0.0, 0.0
+    for f in range(table.n_values.size):
+        first, last, ordinal = table.first_test[f], table.n_values[f] - 1, table.ordinal[f]
+        p_left, n_left = P, N
+        for value in range(last if ordinal else last + 1):
+            operator, p, n = EQUAL, p_left, n_left
+            if value < last:
+                p, n = counts[1, first + value], counts[0, first + value]
+                p_left -= p
+                n_left -= n
+            if ordinal:
+                p_left, n_left = P, N
+                operator = AT_MOST
+                if p * N < n * P:  # then it is the other side that gains
+                    operator, p, n = ABOVE, P - p, N - n
+            if p * N <= n * P:  # gain ≤ 0, decided in whole numbers
+                continue
+            gain = foil_gain(p, n, P, N)
+            product = gain * importances[f]
+            if best[0] < 0 or product > best_product or (product == best_product and gain > best_gain):
+                best, best_product, best_gain = (f, operator, value, p, n), product, gain
+    return best
+
+
+@njit(cache=True)
+def _tests_of(table: Table, feature: int, operator: int, value: int) -> tuple[int, int, np.uint64]:
+    """The tests start … stop - 1 of which a row must meet one, or with all bits flipped none, to meet a condition."""
+    first, last = table.first_test[feature], table.n_values[feature] - 1
+    if operator == EQUAL and value == last:  # what the tests for the other values leave over
+        return first, first + last, ~np.uint64(0)
+    return first + value, first + value + 1, ~np.uint64(0) if operator == ABOVE else np.uint64(0)
+
+
+@njit(cache=True)
+def restrict(table: Table, rows: Rows, feature: int, operator: int, value: int) -> None:
+    """Take from ``rows``, in place, those that do not meet a condition."""
+    if table.n_values[feature] > BITSET_VALUES:
+        _restrict_by_row(table, rows, feature, operator, value)
+        return
+    bits = table.bits
+    start, stop, flip = _tests_of(table, feature, operator, value)
+    for w in range(rows.size):
+        if rows[w]:
+            met = np.uint64(0)
+            for test in range(start, stop):
+                met |= bits[w, test]
+            rows[w] &= met ^ flip
+
+
+@njit(cache=True)
+def _restrict_by_row(table: Table, rows: Rows, feature: int, operator: int, value: int) -> None:
+    """As `restrict` for a feature without bits."""
+    codes, row_of_slot = table.codes, table.row_of_slot
+    low = 0 if operator == AT_MOST else value + 1 if operator == ABOVE else value
+    high = table.n_values[feature] if operator == ABOVE else value
+    for w in range(rows.size):
+        left, met = rows[w], np.uint64(0)
+        while left:
+            slot = lowest_bit(left)
+            left &= left - np.uint64(1)
+            code = np.int64(codes[row_of_slot[64 * w + slot], feature])
+            met |= np.uint64((low <= code) & (code <= high)) << np.uint64(slot)
+        rows[w] = met
+
+
+@njit(cache=True)
+def prefixes(
+    table: Table, rows: Rows, conditions: Conditions, judged: Rows
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The rows that the first 1, 2, … conditions cover; and the positives and negatives among those to be judged by."""
+    covered = np.empty((conditions.shape[0], rows.size), np.uint64)
+    counts = np.empty((conditions.shape[0], 2), np.int64)
+    for i in range(conditions.shape[0]):
+        covered[i] = rows if i == 0 else covered[i - 1]
+        restrict(table, covered[i], conditions[i, 0], conditions[i, 1], conditions[i, 2])
+        counts[i, 0], counts[i, 1] = count(covered[i] & judged, table.positive_words)
+    return covered, counts
+
+
+@njit(cache=True)
+def grow(table: Table, rows: Rows, importances: NDArray[np.float64]) -> Conditions:
+    """Add the best condition until no negative is covered or none helps; the conditions in the order of adding."""
+    counts = np.empty((2, table.n_tests), np.uint32)
+    conditions = np.empty((2 * table.n_tests + 1, 3), np.int64)
+    bits, covered, positive_words = table.bits, rows.copy(), table.positive_words
+    all_have_bits = bits.shape[1] == table.n_tests
+    length = 0
+    start, stop, flip = 0, 0, ~np.uint64(0)  # no condition yet: all rows meet none of no tests
+    P, N = count(covered, positive_words)
+    while P > 0 and N > 0:
+        if all_have_bits and (P + N) / covered.size < _THIN:
+            bits, covered, positive_words = _compact(bits, covered, positive_words, start, stop, flip)
+            start, stop, flip = 0, 0, ~np.uint64(0)
+        _restrict_and_count(bits, covered, positive_words, start, stop, flip, counts)
+        if not all_have_bits:
+            _count_by_row(table, covered, counts)
+        feature, operator, value, P, N = best_condition(table, counts, importances, P, N)
+        if feature < 0:
+            break
+        conditions[length, 0], conditions[length, 1], conditions[length, 2] = feature, operator, value
+        length += 1
+        start, stop, flip = _tests_of(table, feature, operator, value)
+        if start >= bits.shape[1]:
+            _restrict_by_row(table, covered, feature, operator, value)
+            start, stop, flip = 0, 0, ~np.uint64(0)
+    return conditions[:length].copy()
+
+
+@njit(cache=True)
+def _next_word(state: NDArray[np.uint64]) -> np.uint64:
+    """64 random bits by SplitMix64; the state, one word, moves on."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    word = state[0]
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@njit(cache=True)
+def _draw(rows: Rows, drawn: Rows, size: int, state: NDArray[np.uint64]) -> None:
+    """Draw ``size`` of the rows into ``drawn``, every subset of that size being equally likely.
+
+    First every row is drawn on its own with about the right chance, 64 of them at once. Then rows chosen
+    evenly change sides until the size is right. Both steps treat all rows alike, and so does the result.
+    """
+    available = count(rows, 0)[1]
+    chance = np.uint64(255.0 * size / max(1, available))
+    for w in range(rows.size):
+        word = np.uint64(0)
+        for digit in range(8):  # the chance in binary, from the last digit to the first
+            noise = _next_word(state)
+            word = word | noise if (chance >> np.uint64(digit)) & np.uint64(1) else word & noise
+        drawn[w] = rows[w] & word
+    surplus = count(drawn, 0)[1] - size
+    while surplus != 0:
+        slot = _next_word(state) % np.uint64(64 * rows.size)
+        place, bit = slot >> np.uint64(6), np.uint64(1) << (slot & np.uint64(63))
+        if surplus > 0 and drawn[place] & bit:
+            drawn[place] ^= bit
+            surplus -= 1
+        elif surplus < 0 and rows[place] & ~drawn[place] & bit:
+            drawn[place] |= bit
+            surplus += 1
+
+
+@njit(cache=True)
+def split(rows: Rows, positive_words: int, prune_fraction: float, state: NDArray[np.uint64]) -> Rows:
+    """Draw the rows to grow on; the fraction left for pruning is the same in both classes."""
+    growing = np.empty_like(rows)
+    positives, negatives = count(rows, positive_words)
+    _draw(rows[:positive_words], growing[:positive_words], positives - round(positives * prune_fraction), state)
+    _draw(rows[positive_words:], growing[positive_words:], negatives - round(negatives * prune_fraction), state)
+    return growing
+
+
+@njit(cache=True)
+def whole_ranges(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """Smallest and largest value of every column, and whether it holds whole numbers only."""
+    low, high = X[0].astype(np.float64), X[0].astype(np.float64)
+    whole = np.ones(X.shape[1], np.bool_)
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            value = np.float64(X[i, j])
+            low[j] = min(low[j], value)
+            high[j] = max(high[j], value)
+            whole[j] &= value == np.floor(value)
+    return low, high, whole
+
+
+@njit(cache=True)
+def subtract_low(X: NDArray[Any], low: NDArray[np.float64], codes: NDArray[Any]) -> NDArray[np.uint64]:
+    """Write value - low into ``codes``; return which codes occur in each column, as the bits of a word.
+
+    Codes above 63 are written as 63. No branches, so that a whole line is done at once.
+    """
+    occurs = np.zeros(X.shape[1], np.uint64)
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            code = np.uint64(min(np.float64(X[i, j]) - low[j], 63.0))
+            codes[i, j] = code
+            occurs[j] |= np.uint64(1) << code
+    return occurs
