@@ -60,7 +60,7 @@ class MiningSettings:
     sampled: float = 1.0
     weighed_states: int = 100
     lime_samples: int = 5000
-    lime_pools: int = 10
+    lime_pools: int = 100
     kernel_width: float = 0.75
     kernel_counts_numeric: bool = False
     optimizations: int = 2

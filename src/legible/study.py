@@ -243,6 +243,7 @@ class Study:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise LegibleError(f"{self.folder}: cannot be made ({error.strerror}).") from error
+        self._locked = False
         self._units = UnitFiles(self.folder / "units")
         self._check_identity()
 
@@ -280,12 +281,19 @@ class Study:
     @contextmanager
     def _lock(self) -> Iterator[None]:
         """Keep a second process from working in the same folder; a dead one holds nothing."""
+        if self._locked:
+            yield
+            return
         with (self.folder / "lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise LegibleError(f"{self.folder}: another process is working on this study.") from None
-            yield
+            self._locked = True
+            try:
+                yield
+            finally:
+                self._locked = False
 
     def run(self) -> Improvement:
         """Do everything up to the guided policy, which is saved as ``guided.safetensors`` if there is one."""
