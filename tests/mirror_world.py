@@ -103,7 +103,7 @@ def mirror() -> tuple[MetamorphicRelation, ...]:
 
 
 class Blind(gymnasium.Env[np.ndarray, np.int64]):
-    """A world in which nothing that anybody does matters: the return is drawn at reset."""
+    """A world in which nothing that anybody does matters."""
 
     observation_space = spaces.Box(0.0, 1.0, (3,), np.float32)
     action_space = spaces.Discrete(3)

@@ -107,6 +107,16 @@ def test_one_process_and_two_give_the_same_bits(tmp_path, policy_file) -> None:
         assert outcome(study(tmp_path / "two", policy_file, engine=engine)) == inline
 
 
+def test_ray_gives_the_same_bits(tmp_path, policy_file, monkeypatch) -> None:
+    pytest.importorskip("ray", reason="the engine 'ray' is an extra")
+    from legible.engines import RayEngine
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # where Ray's workers find mirror_world
+    inline = outcome(study(tmp_path / "inline", policy_file))
+    with RayEngine(workers=2) as engine:
+        assert outcome(study(tmp_path / "ray", policy_file, engine=engine)) == inline
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
