@@ -3,13 +3,16 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test test-ray lint bench docs clean
 
 demo: .venv/ready ## play one episode of the small PAC-Man level in the terminal
 	$(BIN)/legible play legible/PacmanSmall-v0 --seed 1
 
 test: .venv/ready ## all tests
 	$(BIN)/python -m pytest --numprocesses 2
+
+test-ray: .venv/ready-ray ## the tests that need Ray
+	$(BIN)/python -m pytest tests/test_engines_ray.py tests/test_study.py -k ray
 
 lint: .venv/ready ## style and types
 	$(BIN)/ruff check
