@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from legible.features import Action, Feature, FeatureSpace, deciles
 from legible.lime import Importance, weigh

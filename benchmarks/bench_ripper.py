@@ -101,7 +101,7 @@ class JRip:
     name = "Weka JRip"
 
     def __init__(self) -> None:
-        import jpype  # type: ignore[import-untyped]
+        import jpype
         import weka
 
         if not jpype.isJVMStarted():
@@ -139,7 +139,7 @@ class Wittgenstein:
     name = "wittgenstein"
 
     def __init__(self) -> None:
-        import pandas as pd  # type: ignore[import-untyped]
+        import pandas as pd
         import wittgenstein
 
         self.frame, self.ripper = pd.DataFrame, wittgenstein.RIPPER

@@ -39,7 +39,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from legible.errors import LegibleError, did_you_mean
 
