@@ -1,0 +1,1 @@
+"""Programs that make the paper's tables and the zoo."""

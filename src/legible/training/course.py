@@ -1,0 +1,180 @@
+"""What every training of a fleet has in common: its course from the first step to the last."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from legible.rollout import one_thread
+from legible.training.networks import NetworkShape
+from legible.training.slots import FleetError, TrainingSlots
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a training is: steps a policy, updates, ε, and of every policy the episodes ended lately, mean return."""
+
+    steps: int
+    total_steps: int
+    updates: int
+    epsilon: float
+    episodes: NDArray[np.int64]
+    mean_returns: NDArray[np.float64]
+
+
+class Course(ABC):
+    """A training of N policies side by side, phase by phase.
+
+    Parameters
+    ----------
+    slots
+        The environments: those of policy p in the rows p · n_envs …
+    seeds
+        A seed for every policy.
+    settings
+        The hyperparameters, a dataclass.
+    n_envs
+        Environments of a policy.
+    total_steps
+        Environment steps of the whole training of a policy.
+    device
+        Where networks and experience live.
+    stage
+        Which training of these policies it is; another stage draws other random numbers from the same seeds.
+    """
+
+    algorithm: str
+    shape: NetworkShape  # of the network that acts
+
+    def __init__(
+        self,
+        slots: TrainingSlots,
+        seeds: Sequence[int],
+        settings: Any,
+        n_envs: int,
+        total_steps: int,
+        device: torch.device | str,
+        stage: int,
+    ) -> None:
+        if slots.n != len(seeds) * n_envs:
+            raise FleetError(
+                f"{len(seeds)} policies with {n_envs} environments each need {len(seeds) * n_envs} slots, got "
+                f"{slots.n}."
+            )
+        if total_steps < 1:
+            raise FleetError(f"a training takes at least one step, got {total_steps}.")
+        self.slots, self.seeds, self._settings = slots, list(seeds), settings
+        self.n_policies, self.n_envs = len(self.seeds), n_envs
+        self.total_steps, self.stage = total_steps, stage
+        self.device = torch.device(device)
+        self.steps = self.calls = self.updates = 0
+
+    @abstractmethod
+    def phase(self) -> None:
+        """Step the environments for a while, then update the networks."""
+
+    @property
+    @abstractmethod
+    def updates_a_phase(self) -> int:
+        """Updates in a phase."""
+
+    @property
+    @abstractmethod
+    def steps_a_phase(self) -> int:
+        """Environment steps of a policy in a phase."""
+
+    @abstractmethod
+    def policy_rows(self) -> NDArray[np.float32]:
+        """The parameters of the networks that act, ``[N, shape.stride]``."""
+
+    @abstractmethod
+    def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:
+        """The tensors that a checkpoint holds; they are the fleet's own, not copies."""
+
+    @property
+    def epsilon(self) -> float:
+        """The share of calls in which a policy acts at random now; zero where that is not how it explores."""
+        return 0.0
+
+    @property
+    def done(self) -> bool:
+        """Whether the training is complete."""
+        return self.steps >= self.total_steps
+
+    def learn(
+        self,
+        *,
+        until: float | None = None,
+        max_phases: int | None = None,
+        report: Callable[[Progress], None] | None = None,
+        report_seconds: float = 15.0,
+    ) -> bool:
+        """Train until the end, or until ``time.monotonic()`` passes `until`, or for some phases; returns `done`.
+
+        On the CPU, PyTorch uses one thread meanwhile: the results must not depend on the number of cores.
+        """
+        with one_thread() if self.device.type == "cpu" else nullcontext():
+            self._learn(until, max_phases, report, report_seconds)
+        return self.done
+
+    def _learn(
+        self,
+        until: float | None,
+        max_phases: int | None,
+        report: Callable[[Progress], None] | None,
+        report_seconds: float,
+    ) -> None:
+        phases, next_report = 0, time.monotonic() + report_seconds
+        while not self.done and (max_phases is None or phases < max_phases):
+            self.phase()
+            phases += 1
+            now = time.monotonic()
+            if report is not None and now >= next_report:
+                report(self.progress())
+                next_report = now + report_seconds
+            if until is not None and now >= until:
+                break
+
+    def progress(self) -> Progress:
+        """How far the training is; the episodes are those since the last call."""
+        counts = self.slots.take_counts()
+        episodes = counts.episodes.reshape(self.n_policies, -1).sum(axis=1)
+        returns = counts.returns.reshape(self.n_policies, -1).sum(axis=1)
+        means = np.divide(returns, episodes, out=np.full(self.n_policies, np.nan), where=episodes > 0)
+        return Progress(self.steps, self.total_steps, self.updates, self.epsilon, episodes, means)
+
+    def counters(self) -> dict[str, int]:
+        """The counts that a checkpoint holds."""
+        return {"steps": self.steps, "calls": self.calls, "updates": self.updates}
+
+    def set_counters(self, counters: Mapping[str, int], *, with_replay: bool) -> None:  # noqa: ARG002 (some have one)
+        """Go on from counts."""
+        self.steps, self.calls, self.updates = (int(counters[name]) for name in ("steps", "calls", "updates"))
+
+    def refill(self, n_rows: int) -> None:  # noqa: B027 (nothing to do where there are none)
+        """Fill the replay buffers again by playing, where there are some."""
+
+    def description(self) -> dict[str, Any]:
+        """What must be the same for a checkpoint to fit."""
+        return {
+            "algorithm": self.algorithm,
+            "settings": asdict(self._settings),
+            "seeds": self.seeds,
+            "total_steps": self.total_steps,
+            "stage": self.stage,
+            "widths": list(self.shape.widths),
+        }
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that this thread asked of it."""
+        if self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()

@@ -1,0 +1,350 @@
+"""DQN for many policies at once: Stable-Baselines3's algorithm with the policies as one batch.
+
+`DqnFleet` trains N policies side by side, each with environments, replay buffer, target network and random streams of
+its own. A phase is what Stable-Baselines3 does between two rounds of updates: `train_freq` steps of all environments,
+then the updates. Everything heavy runs on one device; on a GPU the updates of a phase are one CUDA graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from legible.training.adam import COEFFICIENT_COLUMNS, Adam
+from legible.training.course import Course
+from legible.training.draws import PolicyStreams, draw_integers, explore, keys_on
+from legible.training.graphs import capture, pinned
+from legible.training.networks import NetworkShape, default_beginning, layer_views
+from legible.training.replay import Replay
+from legible.training.slots import RECORD_TAIL, TrainingSlots
+from legible.training.steps import GradientStep, Learner, TorchStep
+
+Engine = Literal["torch", "fused"]
+
+
+@dataclass(frozen=True)
+class DqnSettings:
+    """Hyperparameters under Stable-Baselines3's names, with its defaults.
+
+    Parameters
+    ----------
+    learning_rate
+        Step size of Adam.
+    buffer_size
+        Transitions in the replay buffer of a policy, all its environments together.
+    learning_starts
+        Environment steps with random actions before the first update.
+    batch_size
+        Transitions of an update.
+    gamma
+        Discount.
+    train_freq
+        Steps of every environment between two rounds of updates.
+    gradient_steps
+        Updates in a round; −1: as many as environment steps since the last, all environments counted.
+    target_update_interval
+        Environment steps between two changes of the target network.
+    exploration_fraction, exploration_initial_eps, exploration_final_eps
+        ε falls in a straight line from the initial to the final value over this fraction of the training.
+    max_grad_norm
+        Gradients are clipped to this norm.
+    hidden
+        Units of the hidden layers, with ReLU.
+    n_envs
+        Environments of a policy.
+    """
+
+    learning_rate: float = 1e-4
+    buffer_size: int = 1_000_000
+    learning_starts: int = 100
+    batch_size: int = 32
+    gamma: float = 0.99
+    train_freq: int = 4
+    gradient_steps: int = 1
+    target_update_interval: int = 10_000
+    exploration_fraction: float = 0.1
+    exploration_initial_eps: float = 1.0
+    exploration_final_eps: float = 0.05
+    max_grad_norm: float = 10.0
+    hidden: tuple[int, ...] = (64, 64)
+    n_envs: int = 1
+
+    @property
+    def updates_a_phase(self) -> int:
+        """Updates in a round."""
+        return self.gradient_steps if self.gradient_steps >= 0 else self.train_freq * self.n_envs
+
+    @property
+    def steps_a_phase(self) -> int:
+        """Environment steps of a policy between two rounds of updates."""
+        return self.train_freq * self.n_envs
+
+    @property
+    def calls_a_target(self) -> int:
+        """Steps of all environments between two changes of the target network."""
+        return max(self.target_update_interval // self.n_envs, 1)
+
+    def epsilon(self, steps: int, total_steps: int) -> float:
+        """ε after this many environment steps."""
+        done = steps / total_steps
+        if done > self.exploration_fraction:
+            return self.exploration_final_eps
+        change = self.exploration_final_eps - self.exploration_initial_eps
+        return self.exploration_initial_eps + done * change / self.exploration_fraction
+
+    def optimiser(self) -> Adam:
+        """Adam as the settings have it."""
+        return Adam(self.learning_rate, self.max_grad_norm)
+
+
+class DqnFleet(Course):
+    """N policies that learn side by side.
+
+    Parameters
+    ----------
+    slots
+        The environments: those of policy p in the rows p · n_envs …
+    seeds
+        A seed for every policy.
+    settings
+        The hyperparameters.
+    total_steps
+        Environment steps of the whole training of a policy; the exploration schedule depends on it.
+    device
+        Where networks and replay buffers live.
+    engine
+        "torch": PyTorch's operations; "fused": Triton kernels, on a GPU.
+    fused
+        Settings of the kernels (`legible.training.fused.FusedSettings`), as plain data.
+    beginnings
+        Parameters ``[N, stride]`` to begin with, for extended training; by default fresh networks.
+    stage
+        Which training of these policies it is; another stage draws other random numbers from the same seeds.
+    """
+
+    algorithm = "dqn"
+
+    def __init__(
+        self,
+        slots: TrainingSlots,
+        seeds: Sequence[int],
+        settings: DqnSettings,
+        total_steps: int,
+        *,
+        device: torch.device | str = "cpu",
+        engine: Engine = "torch",
+        fused: Mapping[str, Any] | None = None,
+        beginnings: NDArray[np.float32] | None = None,
+        stage: int = 0,
+    ) -> None:
+        super().__init__(slots, seeds, settings, settings.n_envs, total_steps, device, stage)
+        self.settings = settings
+        self.shape = NetworkShape((slots.width, *settings.hidden, slots.n_actions))
+        streams = [PolicyStreams.of(seed, settings.n_envs, stage) for seed in self.seeds]
+        self._exploration_keys = np.array([s.exploration for s in streams], np.uint64)
+        self._sampling_keys = keys_on(self.device, [s.sampling for s in streams])
+        if beginnings is None:
+            beginnings = np.stack([default_beginning(self.shape, s.network) for s in streams])
+        self.learner = Learner.of(self.shape, torch.tensor(beginnings, device=self.device))
+        self.target = self.learner.parameters.clone()
+        self._target_layers = layer_views(self.target, self.shape)
+        self.replay = Replay(
+            self.n_policies, settings.n_envs, settings.buffer_size, slots.width, settings.gamma, self.device
+        )
+        self.gradient_step = self._make_step(engine, fused)
+        self._buffers = _Buffers(self)
+        works = [self.act_on_device, self.keep_on_device, self.train_on_device]
+        self._repeat_act, self._repeat_keep, self._repeat_train = capture(
+            works, self.device, list(self.tensors(with_replay=True).values())
+        )
+        slots.start([seed for s in streams for seed in s.environments])
+
+    def _make_step(self, engine: Engine, fused: Mapping[str, Any] | None) -> GradientStep:
+        adam = self.settings.optimiser()
+        if engine == "torch":
+            return TorchStep(self.learner, self.replay, adam)
+        from legible.training.fused import FusedSettings, FusedStep  # noqa: PLC0415 (Triton exists on few machines)
+
+        return FusedStep(self.learner, self.replay, adam, self.settings.batch_size, FusedSettings(**(fused or {})))
+
+    @property
+    def updates_a_phase(self) -> int:
+        """Updates in a phase."""
+        return self.settings.updates_a_phase
+
+    @property
+    def steps_a_phase(self) -> int:
+        """Environment steps of a policy in a phase."""
+        return self.settings.steps_a_phase
+
+    @property
+    def epsilon(self) -> float:
+        """The share of calls in which a policy acts at random now."""
+        return self.settings.epsilon(self.steps, self.total_steps) if self.steps else 0.0
+
+    def phase(self) -> None:
+        """Step the environments, keep what happened, and update."""
+        self._buffers.await_copies()
+        change_target = False
+        for number in range(self.settings.train_freq):
+            change_target |= self._collect(number)
+        self._keep(change_target)
+        if self.steps > self.settings.learning_starts and self.settings.updates_a_phase:
+            self._train()
+
+    def refill(self, n_rows: int) -> None:
+        """Play with ε as it is, without updates and without counting, until the buffer has this many rows again.
+
+        After a checkpoint without replay buffers, so that the updates go on with as much experience as before.
+        """
+        while self.replay.written < min(n_rows, self.replay.rows):
+            self._buffers.await_copies()
+            for number in range(self.settings.train_freq):
+                self._act_and_step(number, call=-1 - self.replay.written - number)
+            self._keep(False)
+
+    def _collect(self, number: int) -> bool:
+        """One step of all environments; returns whether the target network is due for a change."""
+        self._act_and_step(number, call=self.calls)
+        self.steps += self.settings.n_envs
+        self.calls += 1
+        return self.calls % self.settings.calls_a_target == 0
+
+    def _act_and_step(self, number: int, call: int) -> None:
+        warm_up = self.steps < self.settings.learning_starts
+        actions = self._buffers.actions_array
+        if not warm_up:
+            self._act()
+        explore(self._exploration_keys, call, self.epsilon, self.slots.n_actions, warm_up, actions)
+        self.slots.step(actions.reshape(-1), self._buffers.records_array[number])
+
+    def _act(self) -> None:
+        """Fill the buffer of actions with the best ones."""
+        buffers = self._buffers
+        buffers.observations_array[:] = self.slots.observations
+        buffers.device_observations.copy_(buffers.observations, non_blocking=True)
+        self._repeat_act()
+        buffers.actions.copy_(buffers.device_actions, non_blocking=True)
+        if self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()
+
+    def act_on_device(self) -> None:
+        """From the device's observations to its actions."""
+        self.gradient_step.best_actions(self._buffers.device_observations, self._buffers.device_actions)
+
+    def _keep(self, change_target: bool) -> None:
+        """Write the records of a phase into the replay buffers; change the target network when it is due."""
+        rows = self.settings.train_freq
+        self._buffers.send_records(self.replay.places(rows))
+        self._repeat_keep()
+        self.replay.written += rows
+        if change_target:
+            self.target.copy_(self.learner.parameters)
+            self.replay.refresh(self._target_layers)
+
+    def keep_on_device(self) -> None:
+        """From the device's records to the replay buffers."""
+        buffers, n_envs = self._buffers, self.settings.n_envs
+        records = buffers.device_records.view(self.settings.train_freq, self.n_policies, n_envs, -1)
+        by_policy = records.transpose(0, 1).reshape(self.n_policies, self.settings.steps_a_phase, -1)
+        self.replay.store(by_policy, buffers.device_places, self._target_layers)
+
+    def _train(self) -> None:
+        n = self.settings.updates_a_phase
+        coefficients = self.settings.optimiser().coefficients(self.updates, n)
+        self._buffers.send_training(coefficients, self.updates * self.settings.batch_size, self.replay.filled)
+        self._repeat_train()
+        self.updates += n
+
+    def train_on_device(self) -> None:
+        """All updates of a phase."""
+        buffers, batch = self._buffers, self.settings.batch_size
+        n = self.settings.updates_a_phase
+        drawn = draw_integers(self._sampling_keys, buffers.device_counter[0], n * batch, buffers.device_counter[1])
+        buffers.sampled.copy_(drawn)
+        for i in range(n):
+            self.gradient_step(buffers.sampled[:, i * batch : (i + 1) * batch], buffers.device_coefficients[i])
+
+    def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:
+        """The tensors that a checkpoint holds; they are the fleet's own, not copies."""
+        learner = self.learner
+        own = {
+            "parameters": learner.parameters,
+            "adam.mean": learner.mean,
+            "adam.square": learner.square,
+            "target": self.target,
+        }
+        return {**own, **self.replay.tensors()} if with_replay else own
+
+    def counters(self) -> dict[str, int]:
+        """The counts that a checkpoint holds."""
+        return {**super().counters(), "written": self.replay.written}
+
+    def set_counters(self, counters: Mapping[str, int], *, with_replay: bool) -> None:
+        """Go on from counts; without the replay buffers they are filled again by playing."""
+        super().set_counters(counters, with_replay=with_replay)
+        self.replay.written = int(counters["written"]) if with_replay else 0
+
+    def policy_rows(self) -> NDArray[np.float32]:
+        """The parameters of the Q-networks."""
+        self.synchronize()
+        return self.learner.parameters.cpu().numpy()
+
+
+class _Buffers:
+    """Memory on both sides that never moves: what host and device tell each other.
+
+    The host writes its side only after `await_copies`, when the device has read what the phase before sent.
+    """
+
+    def __init__(self, fleet: DqnFleet) -> None:
+        settings, slots, device = fleet.settings, fleet.slots, fleet.device
+        n, n_envs, width = fleet.n_policies, settings.n_envs, slots.width
+        phase, updates = settings.steps_a_phase, settings.updates_a_phase
+        self.observations = pinned(torch.zeros((n, n_envs, width)), device)
+        self.observations_array = self.observations.numpy().reshape(slots.n, width)
+        self.device_observations = torch.zeros((n, n_envs, width), device=device)
+        self.actions = pinned(torch.zeros((n, n_envs), dtype=torch.int64), device)
+        self.actions_array = self.actions.numpy()
+        self.device_actions = torch.zeros((n, n_envs), dtype=torch.int64, device=device)
+        self.records = pinned(torch.zeros((settings.train_freq, slots.n, 2 * width + RECORD_TAIL)), device)
+        self.records_array = self.records.numpy()
+        self.device_records = torch.zeros(self.records.shape, device=device)
+        self._places = pinned(torch.zeros(phase, dtype=torch.int64), device)
+        self.device_places = torch.zeros(phase, dtype=torch.int64, device=device)
+        self._coefficients = pinned(torch.ones((updates, COEFFICIENT_COLUMNS)), device)
+        self.device_coefficients = torch.ones((updates, COEFFICIENT_COLUMNS), device=device)
+        self._counter = pinned(torch.ones(2, dtype=torch.int64), device)
+        self.device_counter = torch.ones(2, dtype=torch.int64, device=device)
+        self.sampled = torch.zeros((n, updates * settings.batch_size), dtype=torch.int32, device=device)
+        self._sent: Any = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+    def await_copies(self) -> None:
+        """Wait until the device has read what was sent last."""
+        if self._sent is not None:
+            self._sent.synchronize()
+
+    def _mark_sent(self) -> None:
+        if self._sent is not None:
+            self._sent.record()
+
+    def send_records(self, places: list[int]) -> None:
+        """Send the records of a phase and where they go."""
+        self._places.numpy()[:] = places
+        self.device_records.copy_(self.records, non_blocking=True)
+        self.device_places.copy_(self._places, non_blocking=True)
+        self._mark_sent()
+
+    def send_training(self, coefficients: NDArray[np.float32], first_draw: int, bound: int) -> None:
+        """Send what the updates of a phase need."""
+        self._coefficients.numpy()[:] = coefficients
+        self._counter.numpy()[:] = (first_draw, bound)
+        self.device_coefficients.copy_(self._coefficients, non_blocking=True)
+        self.device_counter.copy_(self._counter, non_blocking=True)
+        self._mark_sent()

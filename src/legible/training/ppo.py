@@ -1,0 +1,336 @@
+"""PPO for many policies at once: Stable-Baselines3's algorithm with the policies as one batch.
+
+`PpoFleet` trains N policies side by side. A phase is a rollout of `n_steps` steps of all environments, then `n_epochs`
+passes over it in minibatches. Actor and critic are networks of their own, with ReLU. On a GPU acting, the advantages
+and the updates of an epoch are CUDA graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from legible.training.adam import COEFFICIENT_COLUMNS, Adam, adam_step
+from legible.training.course import Course
+from legible.training.draws import PolicyStreams, draw_orders, draw_uniform, keys_on
+from legible.training.graphs import capture, pinned
+from legible.training.networks import NetworkShape, backward, forward, layer_views, orthogonal_beginning
+from legible.training.slots import ACTION, RECORD_TAIL, REWARD, TERMINATED, TRUNCATED, FleetError, TrainingSlots
+
+_ACTOR_GAIN, _CRITIC_GAIN = 0.01, 1.0
+
+
+@dataclass(frozen=True)
+class PpoSettings:
+    """Hyperparameters under Stable-Baselines3's names, with its defaults.
+
+    Parameters
+    ----------
+    learning_rate
+        Step size of Adam.
+    n_steps
+        Steps of every environment in a rollout.
+    batch_size
+        Transitions of an update.
+    n_epochs
+        How often a rollout is passed over.
+    gamma, gae_lambda
+        Discount, and the decay of generalised advantage estimation.
+    clip_range
+        How far the ratio of new to old probability counts.
+    ent_coef, vf_coef
+        Weights of the entropy and of the value loss.
+    max_grad_norm
+        Gradients are clipped to this norm.
+    hidden
+        Units of the hidden layers of actor and critic, with ReLU.
+    n_envs
+        Environments of a policy.
+    """
+
+    learning_rate: float = 3e-4
+    n_steps: int = 2048
+    batch_size: int = 64
+    n_epochs: int = 10
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip_range: float = 0.2
+    ent_coef: float = 0.0
+    vf_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    hidden: tuple[int, ...] = (64, 64)
+    n_envs: int = 1
+
+    @property
+    def rollout(self) -> int:
+        """Transitions of a policy in a rollout."""
+        return self.n_steps * self.n_envs
+
+    @property
+    def batches(self) -> int:
+        """Updates in an epoch."""
+        return self.rollout // self.batch_size
+
+    def optimiser(self) -> Adam:
+        """Adam as Stable-Baselines3 sets it up for actor-critic policies."""
+        return Adam(self.learning_rate, self.max_grad_norm, epsilon=1e-5)
+
+
+class PpoFleet(Course):
+    """N policies that learn side by side.
+
+    Parameters
+    ----------
+    slots
+        The environments: those of policy p in the rows p · n_envs …
+    seeds
+        A seed for every policy.
+    settings
+        The hyperparameters.
+    total_steps
+        Environment steps of a policy; the last rollout is completed.
+    device
+        Where networks and rollouts live.
+    beginnings
+        Actors' and critics' parameters ``[N, stride + stride]`` to begin with; by default fresh networks.
+    stage
+        Which training of these policies it is; another stage draws other random numbers from the same seeds.
+    """
+
+    algorithm = "ppo"
+
+    def __init__(
+        self,
+        slots: TrainingSlots,
+        seeds: Sequence[int],
+        settings: PpoSettings,
+        total_steps: int,
+        *,
+        device: torch.device | str = "cpu",
+        beginnings: NDArray[np.float32] | None = None,
+        stage: int = 0,
+    ) -> None:
+        super().__init__(slots, seeds, settings, settings.n_envs, total_steps, device, stage)
+        if settings.rollout % settings.batch_size:
+            raise FleetError(
+                f"a rollout of {settings.n_steps} steps in {settings.n_envs} environments is {settings.rollout} "
+                f"transitions, no multiple of the batch size {settings.batch_size}."
+            )
+        self.settings = settings
+        self.shape = NetworkShape((slots.width, *settings.hidden, slots.n_actions))
+        self.critic_shape = NetworkShape((slots.width, *settings.hidden, 1))
+        streams = [PolicyStreams.of(seed, settings.n_envs, stage) for seed in self.seeds]
+        self._action_keys = keys_on(self.device, [s.exploration for s in streams])
+        self._order_keys = keys_on(self.device, [s.sampling for s in streams])
+        if beginnings is None:
+            beginnings = np.stack([self._beginning(s.network) for s in streams])
+        self.parameters = torch.tensor(beginnings, device=self.device)
+        self.mean, self.square = torch.zeros_like(self.parameters), torch.zeros_like(self.parameters)
+        self.gradients = torch.zeros_like(self.parameters)
+        first = self.shape.stride
+        self._actor = layer_views(self.parameters, self.shape)
+        self._critic = layer_views(self.parameters, self.critic_shape, first)
+        self._actor_gradients = layer_views(self.gradients, self.shape)
+        self._critic_gradients = layer_views(self.gradients, self.critic_shape, first)
+        self._buffers = _Buffers(self)
+        works = [self.act_on_device, self.estimate_on_device, self.epoch_on_device]
+        changed = [*self.tensors(with_replay=True).values(), self._buffers.draw]
+        self._repeat_act, self._repeat_estimate, self._repeat_epoch = capture(works, self.device, changed)
+        slots.start([seed for s in streams for seed in s.environments])
+
+    def _beginning(self, seed: int) -> NDArray[np.float32]:
+        actor = orthogonal_beginning(self.shape, seed, _ACTOR_GAIN)
+        critic = orthogonal_beginning(self.critic_shape, (seed + 1) % 2**63, _CRITIC_GAIN)
+        return np.concatenate([actor, critic])
+
+    @property
+    def updates_a_phase(self) -> int:
+        """Updates in a phase."""
+        return self.settings.n_epochs * self.settings.batches
+
+    @property
+    def steps_a_phase(self) -> int:
+        """Environment steps of a policy in a phase."""
+        return self.settings.rollout
+
+    def phase(self) -> None:
+        """Play a rollout and learn from it."""
+        buffers = self._buffers
+        buffers.draw.fill_(self.calls * self.n_envs)
+        for number in range(self.settings.n_steps):
+            self._act()
+            self.slots.step(buffers.actions_array.reshape(-1), buffers.records_array[number])
+        self.calls += self.settings.n_steps
+        self.steps += self.settings.rollout
+        buffers.device_records.copy_(buffers.records, non_blocking=True)
+        self._repeat_estimate()
+        self._train()
+        # The host writes new records only when the device has read these.
+        self.synchronize()
+
+    def _act(self) -> None:
+        """Fill the buffer of actions with sampled ones."""
+        buffers = self._buffers
+        buffers.observations_array[:] = self.slots.observations
+        buffers.device_observations.copy_(buffers.observations, non_blocking=True)
+        self._repeat_act()
+        buffers.actions.copy_(buffers.device_actions, non_blocking=True)
+        if self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()
+
+    def act_on_device(self) -> None:
+        """From the device's observations to actions, drawn with the actor's probabilities."""
+        buffers = self._buffers
+        logits = forward(self._actor, buffers.device_observations)[-1]
+        reached = logits.double().softmax(dim=2).cumsum(dim=2)
+        drawn = draw_uniform(self._action_keys, buffers.draw, self.n_envs)
+        actions = (reached <= drawn.unsqueeze(2)).sum(dim=2)
+        buffers.device_actions.copy_(actions.clamp_(max=self.slots.n_actions - 1))
+        buffers.draw.add_(self.n_envs)
+
+    def estimate_on_device(self) -> None:
+        """From the records of a rollout to what the updates need: log-probabilities, advantages and returns."""
+        buffers, s, width = self._buffers, self.settings, self.slots.width
+        shape = (s.n_steps, self.n_policies, s.n_envs, 2 * width + RECORD_TAIL)
+        # [policy, environment, time]: the transitions of an environment follow one another.
+        records = buffers.device_records.view(shape).permute(1, 2, 0, 3).reshape(self.n_policies, s.rollout, -1)
+        inputs = records[:, :, :width].contiguous()
+        tail = records[:, :, 2 * width :]
+        actions = tail[:, :, ACTION].long()
+        logits = forward(self._actor, inputs)[-1]
+        values = forward(self._critic, inputs)[-1].squeeze(2)
+        following = forward(self._critic, records[:, :, width : 2 * width].contiguous())[-1].squeeze(2)
+        by_time = (self.n_policies, s.n_envs, s.n_steps)
+        advantages = _advantages(
+            tail[:, :, REWARD].view(by_time),
+            values.view(by_time),
+            following.view(by_time),
+            tail[:, :, TERMINATED].view(by_time),
+            tail[:, :, TRUNCATED].view(by_time),
+            s.gamma,
+            s.gae_lambda,
+        ).view(self.n_policies, s.rollout)
+        buffers.inputs.copy_(inputs)
+        buffers.taken.copy_(actions)
+        buffers.log_probabilities.copy_(logits.log_softmax(dim=2).gather(2, actions.unsqueeze(2)).squeeze(2))
+        buffers.advantages.copy_(advantages)
+        buffers.returns.copy_(advantages + values)
+
+    def _train(self) -> None:
+        s, buffers = self.settings, self._buffers
+        first = (self.updates // s.batches) * s.rollout
+        orders = draw_orders(self._order_keys, first, s.n_epochs, s.rollout)
+        coefficients = torch.from_numpy(s.optimiser().coefficients(self.updates, self.updates_a_phase))
+        coefficients = coefficients.to(self.device).view(s.n_epochs, s.batches, COEFFICIENT_COLUMNS)
+        for epoch in range(s.n_epochs):
+            buffers.order.copy_(orders[epoch])
+            buffers.coefficients.copy_(coefficients[epoch])
+            self._repeat_epoch()
+        self.updates += self.updates_a_phase
+
+    def epoch_on_device(self) -> None:
+        """One pass over the rollout."""
+        buffers, size = self._buffers, self.settings.batch_size
+        for i in range(self.settings.batches):
+            self.fill_gradients(buffers.order[:, i * size : (i + 1) * size])
+            adam_step(
+                self.settings.optimiser(),
+                self.parameters,
+                self.gradients,
+                self.mean,
+                self.square,
+                buffers.coefficients[i],
+            )
+
+    def fill_gradients(self, places: Tensor) -> None:
+        """Compute the gradients of PPO's loss on the transitions at the places ``int64[N, batch]`` of the rollout."""
+        buffers, s, size = self._buffers, self.settings, places.shape[1]
+        inputs = buffers.inputs[buffers.policies, places]
+        actions = buffers.taken.gather(1, places).unsqueeze(2)
+        old = buffers.log_probabilities.gather(1, places)
+        advantages = buffers.advantages.gather(1, places)
+        spread = advantages.std(dim=1, keepdim=True) + 1e-8
+        advantages = (advantages - advantages.mean(dim=1, keepdim=True)) / spread
+
+        actor = forward(self._actor, inputs)
+        logs = actor[-1].log_softmax(dim=2)
+        probabilities = logs.exp()
+        ratios = (logs.gather(2, actions).squeeze(2) - old).exp()
+        clipped = ratios.clamp(1.0 - s.clip_range, 1.0 + s.clip_range)
+        # The smaller of the two surrogates counts; where it is the clipped one, nothing flows back.
+        flows = advantages * ratios <= advantages * clipped
+        weights = torch.where(flows, -advantages * ratios / size, torch.zeros_like(ratios)).unsqueeze(2)
+        logit_gradient = (probabilities * -weights).scatter_add_(2, actions, weights)
+        if s.ent_coef:
+            entropies = -(probabilities * logs).sum(dim=2, keepdim=True)
+            logit_gradient += probabilities * (logs + entropies) * (s.ent_coef / size)
+        backward(self._actor, actor, logit_gradient, self._actor_gradients)
+
+        critic = forward(self._critic, inputs)
+        errors = critic[-1] - buffers.returns.gather(1, places).unsqueeze(2)
+        backward(self._critic, critic, errors * (2.0 * s.vf_coef / size), self._critic_gradients)
+
+    def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:  # noqa: ARG002 (a rollout is used up)
+        """The tensors that a checkpoint holds; they are the fleet's own, not copies."""
+        return {"parameters": self.parameters, "adam.mean": self.mean, "adam.square": self.square}
+
+    def policy_rows(self) -> NDArray[np.float32]:
+        """The parameters of the actors."""
+        self.synchronize()
+        return self.parameters[:, : self.shape.stride].cpu().numpy()
+
+    def critic_rows(self) -> NDArray[np.float32]:
+        """The parameters of the critics."""
+        self.synchronize()
+        return self.parameters[:, self.shape.stride :].cpu().numpy()
+
+
+def _advantages(
+    rewards: Tensor,
+    values: Tensor,
+    following: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    gamma: float,
+    gae_lambda: float,
+) -> Tensor:
+    """Generalised advantage estimation over the last axis; what follows a step that was cut off counts by its value."""
+    surprises = rewards + gamma * following * (1.0 - terminated) - values
+    going_on = (gamma * gae_lambda) * (1.0 - terminated - truncated)
+    advantages = torch.empty_like(values)
+    running = torch.zeros_like(values[:, :, 0])
+    for t in range(values.shape[2] - 1, -1, -1):
+        running = torch.addcmul(surprises[:, :, t], going_on[:, :, t], running)
+        advantages[:, :, t] = running
+    return advantages
+
+
+class _Buffers:
+    """Memory on both sides that never moves."""
+
+    def __init__(self, fleet: PpoFleet) -> None:
+        s, slots, device = fleet.settings, fleet.slots, fleet.device
+        n, n_envs, width, rollout = fleet.n_policies, s.n_envs, slots.width, s.rollout
+        self.observations = pinned(torch.zeros((n, n_envs, width)), device)
+        self.observations_array = self.observations.numpy().reshape(slots.n, width)
+        self.device_observations = torch.zeros((n, n_envs, width), device=device)
+        self.actions = pinned(torch.zeros((n, n_envs), dtype=torch.int64), device)
+        self.actions_array = self.actions.numpy()
+        self.device_actions = torch.zeros((n, n_envs), dtype=torch.int64, device=device)
+        self.draw = torch.zeros(1, dtype=torch.int64, device=device)
+        self.records = pinned(torch.zeros((s.n_steps, slots.n, 2 * width + RECORD_TAIL)), device)
+        self.records_array = self.records.numpy()
+        self.device_records = torch.zeros(self.records.shape, device=device)
+        self.inputs = torch.zeros((n, rollout, width), device=device)
+        self.taken = torch.zeros((n, rollout), dtype=torch.int64, device=device)
+        self.log_probabilities = torch.zeros((n, rollout), device=device)
+        self.advantages = torch.zeros((n, rollout), device=device)
+        self.returns = torch.zeros((n, rollout), device=device)
+        self.order = torch.arange(rollout, device=device).repeat(n, 1)
+        self.coefficients = torch.ones((s.batches, COEFFICIENT_COLUMNS), device=device)
+        self.policies = torch.arange(n, device=device)[:, None]

@@ -1,0 +1,456 @@
+"""One policy with Stable-Baselines3: training with presets, checkpoints and resuming; policies as its zip files.
+
+- `train`: trains, goes on where a stopped training left off, writes a ``.zip`` and a ``.safetensors`` file.
+- `export_sb3`: any policy that is a plain network as a zip that ``DQN.load`` or ``PPO.load`` accepts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3 import DQN, PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+from torch import nn
+
+from legible.environments import EnvironmentSpec, UnfitEnvironmentError, feature_space_of
+from legible.errors import LegibleError
+from legible.policies import Activation, NetworkPolicy, OneHot, Plain, load_policy, save_policy
+from legible.streams import check_seed
+from legible.training.dqn import DqnSettings
+from legible.training.fleet import EVALUATION_EPISODES, Evaluation, evaluate
+from legible.training.ppo import PpoSettings
+from legible.training.presets import Algorithm, Preset, preset
+
+Model: TypeAlias = DQN | PPO
+_REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+_DQN_NAMES = (
+    "learning_rate",
+    "buffer_size",
+    "learning_starts",
+    "batch_size",
+    "gamma",
+    "train_freq",
+    "gradient_steps",
+    "target_update_interval",
+    "exploration_fraction",
+    "exploration_initial_eps",
+    "exploration_final_eps",
+    "max_grad_norm",
+)
+_PPO_NAMES = (
+    "learning_rate",
+    "n_steps",
+    "batch_size",
+    "n_epochs",
+    "gamma",
+    "gae_lambda",
+    "clip_range",
+    "ent_coef",
+    "vf_coef",
+    "max_grad_norm",
+)
+
+
+class TrainingError(LegibleError):
+    """A training that cannot be done or gone on with, or a policy that cannot be exported."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came out of a training."""
+
+    zip: Path
+    safetensors: Path
+    steps: int
+    evaluation: Evaluation
+
+
+def sb3_arguments(settings: DqnSettings | PpoSettings) -> dict[str, Any]:
+    """The hyperparameters as arguments of ``DQN`` or ``PPO``, with the networks' shape among them.
+
+    >>> from legible.training.presets import PACMAN_DQN
+    >>> arguments = sb3_arguments(PACMAN_DQN)
+    >>> arguments["gradient_steps"], arguments["policy_kwargs"]["net_arch"]
+    (-1, [256, 256])
+    """
+    names = _DQN_NAMES if isinstance(settings, DqnSettings) else _PPO_NAMES
+    arguments = {name: getattr(settings, name) for name in names}
+    arguments["policy_kwargs"] = {"net_arch": list(settings.hidden), "activation_fn": nn.ReLU}
+    return arguments
+
+
+def train(
+    env: str | EnvironmentSpec,
+    algo: Algorithm = "dqn",
+    steps: int | None = None,
+    seed: int = 0,
+    *,
+    out: str | os.PathLike[str],
+    settings: DqnSettings | PpoSettings | None = None,
+    reward_scale: float | None = None,
+    device: str = "cpu",
+    checkpoint_steps: int = 100_000,
+    n_episodes: int = EVALUATION_EPISODES,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Trained:
+    """Train one policy with Stable-Baselines3.
+
+    A training that was stopped goes on from its last checkpoint when it is called again with the same arguments; the
+    episodes under way and the state of the random generators are lost, everything else is kept. The checkpoint is a
+    folder beside the output, and is removed at the end. Its zip is opened by Stable-Baselines3's own loader, which can
+    run code: do not put one there that is not yours.
+
+    Parameters
+    ----------
+    env
+        The environment: an id, ``module:factory``, or a specification with arguments.
+    algo
+        ``"dqn"`` or ``"ppo"``.
+    steps
+        Environment steps; by default the preset's.
+    seed
+        Seed of the networks, the exploration and the environments.
+    out
+        Where to, without or with a suffix: ``out.zip`` and ``out.safetensors`` are written.
+    settings
+        Hyperparameters; by default the preset's.
+    reward_scale
+        What rewards are multiplied by while training; by default the preset's.
+    device
+        Where PyTorch computes; for networks this small the CPU is fastest.
+    checkpoint_steps
+        Environment steps between two checkpoints.
+    n_episodes
+        Episodes on which the finished policy is measured.
+    on_progress
+        Called now and then with the steps taken and the steps in all.
+
+    Returns
+    -------
+    Trained
+        The files, and how the policy plays.
+    """
+    spec = env if isinstance(env, EnvironmentSpec) else EnvironmentSpec(env)
+    plan = _planned(spec, algo, steps, settings, reward_scale)
+    stem = _stem(out)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    environments = _environments(spec, plan)
+    try:
+        checkpoint = _Checkpoint(stem, _description(spec, algo, plan, check_seed(seed)))
+        model = checkpoint.load(environments, device) or _fresh(environments, plan, seed, device)
+        remaining = plan.total_steps - model.num_timesteps
+        if remaining > 0:
+            watch = _Watch(checkpoint, checkpoint_steps, plan.total_steps, on_progress)
+            model.learn(remaining, callback=watch, reset_num_timesteps=False)
+        trained = _finish(model, spec, algo, plan, seed, stem, n_episodes)
+    finally:
+        environments.close()
+    checkpoint.remove()
+    return trained
+
+
+def _planned(
+    spec: EnvironmentSpec,
+    algo: Algorithm,
+    steps: int | None,
+    settings: DqnSettings | PpoSettings | None,
+    reward_scale: float | None,
+) -> Preset:
+    plan = preset(spec.name, algo)
+    if settings is not None:
+        if isinstance(settings, DqnSettings) != (algo == "dqn"):
+            raise TrainingError(f"{type(settings).__name__} are no hyperparameters of {algo}.")
+        plan = dataclasses.replace(plan, settings=settings)
+    if steps is not None:
+        if steps < 1:
+            raise TrainingError(f"a training takes at least one step, got {steps}.")
+        plan = dataclasses.replace(plan, total_steps=steps)
+    return plan if reward_scale is None else dataclasses.replace(plan, reward_scale=reward_scale)
+
+
+def _stem(out: str | os.PathLike[str]) -> Path:
+    path = Path(out)
+    return path.with_suffix("") if path.suffix in (".zip", ".safetensors") else path
+
+
+def _environments(spec: EnvironmentSpec, plan: Preset) -> VecEnv:
+    scale = plan.reward_scale
+
+    def make() -> gymnasium.Env[Any, Any]:
+        env = spec.make()
+        if scale == 1.0:
+            return env
+        return gymnasium.wrappers.TransformReward(env, lambda reward: scale * float(reward))
+
+    return DummyVecEnv([make] * plan.settings.n_envs)
+
+
+def _fresh(environments: VecEnv, plan: Preset, seed: int, device: str) -> Model:
+    kind = DQN if isinstance(plan.settings, DqnSettings) else PPO
+    model: Model = kind("MlpPolicy", environments, seed=seed, device=device, **sb3_arguments(plan.settings))
+    return model
+
+
+def _description(spec: EnvironmentSpec, algo: str, plan: Preset, seed: int) -> dict[str, Any]:
+    """What must be the same for a checkpoint to be gone on with."""
+    written: dict[str, Any] = json.loads(
+        json.dumps(
+            {
+                "environment": {"id": spec.name, "arguments": dict(spec.arguments)},
+                "algorithm": algo,
+                "hyperparameters": asdict(plan.settings),
+                "reward_scale": plan.reward_scale,
+                "steps": plan.total_steps,
+                "seed": seed,
+            }
+        )
+    )
+    return written
+
+
+class _Checkpoint:
+    """A folder with the model, its replay buffer and what it is a checkpoint of."""
+
+    def __init__(self, stem: Path, description: dict[str, Any]) -> None:
+        self._folder = stem.with_name(f"{stem.name}.checkpoint")
+        self._description = description
+
+    def save(self, model: Model) -> None:
+        """Write the checkpoint; a new one replaces the old when it is complete."""
+        number = f"{model.num_timesteps}"
+        self._folder.mkdir(exist_ok=True)
+        model.save(self._folder / f"{number}.zip")
+        if isinstance(model, DQN) and model.replay_buffer is not None:
+            buffer = model.replay_buffer
+            filled = buffer.buffer_size if buffer.full else buffer.pos
+            arrays = {name: getattr(buffer, name)[:filled] for name in _REPLAY}
+            np.savez(self._folder / f"{number}.npz", pos=buffer.pos, full=buffer.full, **arrays)
+        part = self._folder / "checkpoint.json.part"
+        part.write_text(json.dumps({"file": number, "training": self._description}))
+        part.replace(self._folder / "checkpoint.json")
+        for old in self._folder.iterdir():
+            if old.stem != number and old.suffix in (".zip", ".npz"):
+                old.unlink()
+
+    def load(self, environments: VecEnv, device: str) -> Model | None:
+        """The model of the checkpoint, or None when there is none."""
+        written = self._folder / "checkpoint.json"
+        if not written.is_file():
+            return None
+        try:
+            document = json.loads(written.read_text())
+            number, training = document["file"], document["training"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise TrainingError(f"{written} is damaged ({error!r}); remove {self._folder} to start again.") from error
+        if training != self._description:
+            name = next(key for key in self._description if training.get(key) != self._description[key])
+            raise TrainingError(
+                f"{self._folder} is the checkpoint of another training: {name} is {training.get(name)!r} there and "
+                f"{self._description[name]!r} here. Remove it to start again, or choose another output."
+            )
+        kind: type[DQN] | type[PPO] = DQN if training["algorithm"] == "dqn" else PPO
+        model: Model = kind.load(self._folder / f"{number}.zip", env=environments, device=device)
+        if isinstance(model, DQN) and model.replay_buffer is not None:
+            buffer = model.replay_buffer
+            with np.load(self._folder / f"{number}.npz") as arrays:
+                for name in _REPLAY:
+                    getattr(buffer, name)[: len(arrays[name])] = arrays[name]
+                buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
+        return model
+
+    def remove(self) -> None:
+        """Remove the checkpoint."""
+        if not self._folder.is_dir():
+            return
+        for file in self._folder.iterdir():
+            file.unlink()
+        self._folder.rmdir()
+
+
+class _Watch(BaseCallback):
+    """Saves checkpoints and tells how far the training is."""
+
+    def __init__(
+        self, checkpoint: _Checkpoint, every: int, total: int, on_progress: Callable[[int, int], None] | None
+    ) -> None:
+        super().__init__()
+        self._checkpoint, self._every, self._total, self._on_progress = checkpoint, every, total, on_progress
+        self._next = every
+
+    def _on_training_start(self) -> None:
+        self._next = (self.num_timesteps // self._every + 1) * self._every
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_start(self) -> None:
+        # Between rollouts the model is whole: the updates of the last one are done.
+        if self.num_timesteps >= self._next:
+            self._checkpoint.save(self.model)  # type: ignore[arg-type]
+            self._next = (self.num_timesteps // self._every + 1) * self._every
+        if self._on_progress is not None:
+            self._on_progress(min(self.num_timesteps, self._total), self._total)
+
+
+def _finish(
+    model: Model, spec: EnvironmentSpec, algo: Algorithm, plan: Preset, seed: int, stem: Path, n_episodes: int
+) -> Trained:
+    """Write both files and measure the policy."""
+    policy = load_policy(model)
+    if not isinstance(policy, NetworkPolicy):
+        raise TrainingError(f"the policy that came out is no plain network but a {type(policy).__name__}.")
+    evaluation = evaluate(policy, spec, n_episodes)
+    env = spec.make()
+    actions = tuple(action.name for action in feature_space_of(env).actions)
+    env.close()
+    metadata = {
+        **_description(spec, algo, plan, seed),
+        "algorithm": algo.upper(),
+        "steps": model.num_timesteps,
+        "training": "base",
+        "trainer": "stable-baselines3",
+        "evaluation": evaluation.as_json(),
+    }
+    zip_file = stem.with_name(f"{stem.name}.zip")
+    part = stem.with_name(f"{stem.name}.part.zip")
+    model.save(part)
+    part.replace(zip_file)
+    file = save_policy(
+        policy, stem.with_name(f"{stem.name}.safetensors"), metadata=metadata, action_names=actions, env_id=spec.name
+    )
+    return Trained(zip_file, file, model.num_timesteps, evaluation)
+
+
+class _Spaces(gymnasium.Env[Any, Any]):
+    """An environment that has spaces and nothing else: what a model of Stable-Baselines3 needs to be built."""
+
+    def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+
+
+def export_sb3(policy_path: str | os.PathLike[str] | NetworkPolicy, zip_path: str | os.PathLike[str]) -> Path:
+    """Write a policy as a zip that ``DQN.load`` (Q-values) or ``PPO.load`` (log-probabilities) accepts.
+
+    The spaces are those of the policy's environment where it can be made, else plain ones of the right size. Of a PPO
+    policy the files hold the actor only, so the critic in the zip is a fresh one: it plays the same, but training it
+    further begins with an ignorant critic.
+
+    Parameters
+    ----------
+    policy_path
+        The policy, or its file.
+    zip_path
+        Where to; the name must end in ``.zip``.
+    """
+    target = Path(zip_path)
+    if target.suffix != ".zip":
+        raise TrainingError(f"{target}: Stable-Baselines3 keeps models in .zip files, not '{target.suffix}'.")
+    policy = policy_path if isinstance(policy_path, NetworkPolicy) else load_policy(policy_path)
+    if not isinstance(policy, NetworkPolicy):
+        raise TrainingError(f"{policy_path}: only plain networks can be exported, not a {type(policy).__name__}.")
+    if policy.normalisation is not None:
+        raise TrainingError(
+            f"{policy_path}: this policy normalises observations, which a zip of Stable-Baselines3 cannot hold."
+        )
+    model = _model_of(policy)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.stem}.part.zip")
+    model.save(part)
+    part.replace(target)
+    return target
+
+
+def _model_of(policy: NetworkPolicy) -> Model:
+    kind = DQN if policy.kind == "values" else PPO
+    env = _Spaces(*_spaces_of(policy))
+    hidden = [layer.n_outputs for layer in policy.layers[:-1]]
+    arguments = {
+        **_known_hyperparameters(policy.metadata, kind),
+        "policy_kwargs": {"net_arch": hidden, "activation_fn": _activation_class(policy)},
+    }
+    seed = policy.metadata.get("seed")
+    model: Model = kind("MlpPolicy", env, seed=seed if isinstance(seed, int) else None, device="cpu", **arguments)
+    with torch.no_grad():
+        for modules in _modules_of(model):
+            linear = [module for module in modules if isinstance(module, nn.Linear)]
+            for module, layer in zip(linear, policy.layers, strict=True):
+                module.weight.copy_(torch.tensor(layer.weight))
+                module.bias.copy_(torch.tensor(layer.bias))
+    return model
+
+
+def _modules_of(model: Model) -> list[list[nn.Module]]:
+    """The modules of every network that holds the policy's parameters."""
+    if isinstance(model, DQN):
+        return [list(model.q_net.q_net), list(model.q_net_target.q_net)]
+    return [[*model.policy.mlp_extractor.policy_net, model.policy.action_net]]
+
+
+def _known_hyperparameters(metadata: Mapping[str, Any], kind: type[DQN] | type[PPO]) -> dict[str, Any]:
+    """Those that the policy was trained with, where its metadata tell, so that training can go on."""
+    written = metadata.get("hyperparameters")
+    if not isinstance(written, Mapping):
+        return {"buffer_size": 1} if kind is DQN else {}
+    names = _DQN_NAMES if kind is DQN else _PPO_NAMES
+    return {name: written[name] for name in names if name in written}
+
+
+def _activation_class(policy: NetworkPolicy) -> type[nn.Module]:
+    """The class of the hidden layers' activation; Stable-Baselines3 has one for all of them."""
+    if str(policy.layers[-1].activation) != "identity":
+        raise TrainingError(
+            f"the last layer has the activation {policy.layers[-1].activation}; none is possible there."
+        )
+    used = {layer.activation for layer in policy.layers[:-1]}
+    if not used:
+        return nn.ReLU
+    if len(used) > 1:
+        raise TrainingError(
+            f"the hidden layers have different activations ({', '.join(sorted(map(str, used)))}), which a policy of "
+            "Stable-Baselines3 cannot have."
+        )
+    wanted = used.pop()
+    for found in vars(nn).values():
+        if isinstance(found, type) and issubclass(found, nn.Module) and _is_plain(found, wanted):
+            return found
+    raise TrainingError(f"the activation {wanted} has parameters of its own, which the zip cannot hold.")
+
+
+def _is_plain(module: type[nn.Module], wanted: Activation) -> bool:
+    try:
+        return Activation.of(module) == wanted
+    except LegibleError:
+        return False
+
+
+def _spaces_of(policy: NetworkPolicy) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+    """The spaces of the policy's environment, or plain ones of the same size."""
+    written = policy.metadata.get("environment")
+    arguments = written.get("arguments", {}) if isinstance(written, Mapping) else {}
+    if policy.env_id is not None:
+        try:
+            env = EnvironmentSpec(policy.env_id, arguments).make()
+        except UnfitEnvironmentError:
+            pass
+        else:
+            env.close()
+            return env.observation_space, env.action_space
+    actions = spaces.Discrete(policy.n_actions)
+    match policy.encoding:
+        case Plain():
+            return spaces.Box(-np.inf, np.inf, (policy.n_features,), np.float32), actions
+        case OneHot(sizes) if len(sizes) == 1:
+            return spaces.Discrete(sizes[0]), actions
+        case OneHot(sizes):
+            return spaces.MultiDiscrete(list(sizes)), actions
