@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import gymnasium
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 
+from legible.cli_relations import relations_app
+from legible.environments import EnvironmentSpec, ObservationEncoder, count_actions, first_action
 from legible.errors import LegibleError
 
 app = typer.Typer(
@@ -18,6 +23,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.add_typer(relations_app, name="relations")
 
 
 @app.callback()
@@ -28,21 +34,20 @@ def _about() -> None:
 @app.command()
 def play(
     env: Annotated[str, typer.Argument(metavar="ENV", help="Environment id, such as legible/PacmanSmall-v0.")],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the episode and of the random actions.")] = 0,
-    fps: Annotated[
-        float, typer.Option(min=0.1, help="Frames a second (in a terminal; elsewhere there is no wait).")
-    ] = 20,
+    policy: Annotated[
+        str | None, typer.Argument(metavar="[POLICY]", help="Policy file (.zip, .safetensors); random actions without.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the episode and of random actions.")] = 0,
+    fps: Annotated[float, typer.Option(min=0.1, help="Frames a second, in a terminal.")] = 12,
 ) -> None:
-    """Watch one episode with random actions in the terminal."""
+    """Watch one episode in the terminal."""
     console = Console()
-    environment = _make(env, render_mode="ansi")
-    actions = np.random.default_rng(seed)
-    environment.reset(seed=seed)
+    environment = EnvironmentSpec(env).make(render_mode="ansi")
+    choose = _chooser(environment, policy, seed)
+    observation, info = environment.reset(seed=seed)
     total, over = 0.0, False
-    info: dict[str, Any] = {}
     while not over:
-        action = actions.integers(environment.action_space.n)  # type: ignore[attr-defined]
-        _, reward, terminated, truncated, info = environment.step(action)
+        observation, reward, terminated, truncated, info = environment.step(choose(observation))
         total += float(reward)
         over = terminated or truncated
         if console.is_terminal:
@@ -55,18 +60,24 @@ def play(
     console.print(f"The episode is {outcome}; return {total:g}.")
 
 
-def _make(env_id: str, **arguments: Any) -> gymnasium.Env[Any, Any]:
-    """Make an environment, or say in a line why it cannot be made."""
-    try:
-        return gymnasium.make(env_id, **arguments)
-    except gymnasium.error.Error as error:
-        raise LegibleError(f"environment {env_id!r} cannot be made: {error}") from error
+def _chooser(env: gymnasium.Env[Any, Any], path: str | None, seed: int) -> Callable[[Any], np.int64]:
+    """Choose actions as a policy says, or at random without one."""
+    n_actions, first = count_actions(env.action_space), first_action(env.action_space)
+    if path is None:
+        rng = np.random.default_rng(seed)
+        return lambda _: np.int64(first + rng.integers(n_actions))
+    from legible.policies import load_policy  # noqa: PLC0415 (torch takes seconds to import)
+
+    encoder = ObservationEncoder.of(env.observation_space)
+    policy = load_policy(path, n_features=encoder.width, n_actions=n_actions)
+    return lambda observation: np.int64(first + policy.scores(encoder.encode([observation]))[0].argmax())
 
 
 def main() -> None:
     """Run the command line; what goes wrong is one line on standard error and exit code 2."""
+    sys.path.insert(0, str(Path.cwd()))  # so that module:factory finds modules of the user's folder
     try:
         app()
     except LegibleError as error:
-        Console(stderr=True).print(f"[bold red]legible:[/] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[bold red]legible:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
