@@ -3,15 +3,16 @@
 ``python -m benchmarks.bench_fleet [--quick]``: throughput on one core, and on a GPU, where there is one, the time of an
 update and its gap to the floor.
 
-``python -m benchmarks.bench_fleet --curves [--quick]``: learning curves of both over several seeds on CartPole and on
-PAC-Man small, with smaller networks and fewer steps than the zoo's; what it printed last is in
-``benchmarks/results/fleet-curves.txt``. They must agree within their errors.
+``python -m benchmarks.bench_fleet --curves [--quick] [--seeds 10] [--first-seed 0] [--problem 2]``: learning curves of
+both over several seeds on CartPole and on PAC-Man small, with smaller networks and fewer steps than the zoo's; what it
+printed is in ``benchmarks/results/fleet-curves.txt``. They must agree within their errors.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -142,9 +143,8 @@ PROBLEMS = (
 )  # fmt: skip
 
 
-def curves(console: Console, *, quick: bool) -> None:
-    seeds = tuple(range(3 if quick else 10))
-    for problem in PROBLEMS:
+def curves(console: Console, seeds: tuple[int, ...], problems: Sequence[Problem], *, quick: bool) -> None:
+    for problem in problems:
         shortened = replace(problem, steps=problem.steps // 4) if quick else problem
         theirs = [sb3_curve(shortened, seed) for seed in seeds]
         ours = fleet_curves(shortened, seeds)
@@ -245,9 +245,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="less data, rougher figures")
     parser.add_argument("--curves", action="store_true", help="learning curves instead of throughput")
+    parser.add_argument("--seeds", type=int, help="how many seeds for the curves; 10, or 3 when quick")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--problem", type=int, choices=range(1, len(PROBLEMS) + 1), help="one of the curves only")
     given = parser.parse_args()
     if given.curves:
+        n = given.seeds or (3 if given.quick else 10)
+        chosen = PROBLEMS if given.problem is None else PROBLEMS[given.problem - 1 : given.problem]
         with one_thread():
-            curves(Console(width=110), quick=given.quick)
+            curves(Console(width=110), tuple(range(given.first_seed, given.first_seed + n)), chosen, quick=given.quick)
     else:
         main(quick=given.quick)

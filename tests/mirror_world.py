@@ -67,12 +67,14 @@ class MirrorWorld(gymnasium.Env[np.ndarray, np.int64]):
         self.steps += 1
         target = self.at + (-1, 1, 0)[int(action)]
         reward = -1.0 + self.noise * float(self.np_random.normal())
-        if 0 <= target < WIDTH:
-            self.at = target
-        else:
+        bumped = not 0 <= target < WIDTH
+        if bumped:
             reward -= 2.0
+        else:
+            self.at = target
         done = self.at == self.goal
-        return self._observe(), reward + 20.0 * done, done, self.steps >= CAP, {"is_success": bool(done)}
+        info = {"is_success": bool(done), "bumps": int(bumped)}
+        return self._observe(), reward + 20.0 * done, done, self.steps >= CAP, info
 
 
 def scores(observations: np.ndarray) -> np.ndarray:

@@ -27,7 +27,18 @@ from legible.policies import load_policy
 from legible.relations import generalise, generalise_all, share_cuts
 from legible.rules import Condition, Rule, RuleSet, parse_rule
 from legible.statistics import benjamini_hochberg, paired, welch
-from legible.units import PlaySettings, Setup, Unit, UnitFailedError, UnitResult, cut_into_units, play_unit, run_units
+from legible.units import (
+    PlaySettings,
+    Setup,
+    Unit,
+    UnitFailedError,
+    UnitResult,
+    cut_into_units,
+    play_unit,
+    record_episode,
+    replay,
+    run_units,
+)
 from mirror_world import SPACE
 
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
@@ -180,7 +191,7 @@ def test_a_vetoed_rule_is_not_composed() -> None:
 
 
 def verdict(text: str, difference: float) -> Verdict:
-    sample = Sample(2, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0)
+    sample = Sample(2, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0)
     return Verdict(generalised(text), sample, difference, 0.01, 0.01, 0.9, 0.9, is_weakness=True, is_harmful=False)
 
 
@@ -303,6 +314,45 @@ def test_a_broken_environment_is_reported_with_its_own_error_and_the_rest_is_kep
     with pytest.raises(UnitFailedError, match=r"1 of 1 units failed.*the motor is on fire"):
         run_units(setup, [Unit((0,), (1,))], store=store)
     assert len(store) == 1
+
+
+def test_a_cost_that_the_user_names_is_added_up() -> None:
+    setup = replace(SETUP, treatments=(GOOD,), play=replace(PLAY, cost="bumps"))
+    evaluation = evaluate(setup, seed=0, settings=SETTINGS, confirm=False)
+    assert evaluation.verdicts[0].sample.cost == 0.0  # with the goal in sight nobody bumps into a wall
+    push = RuleSet((parse_rule("+Right <- luck > -99", SPACE),))
+    worse = evaluate(replace(setup, treatments=(push,)), seed=0, settings=SETTINGS, confirm=False)
+    # With the goal on the left (half of the episodes), four steps to the wall and twelve into it.
+    assert worse.verdicts[0].sample.cost == pytest.approx(12 * (1 - worse.verdicts[0].sample.success))
+    assert worse.to_rows(SPACE)[0]["cost"] > 0
+    with pytest.raises(UnitFailedError, match="a cost 'bumbs' was asked for"):
+        evaluate(replace(setup, play=replace(PLAY, cost="bumbs")), seed=0, settings=SETTINGS, confirm=False)
+
+
+def test_a_recorded_episode_is_the_one_that_was_played_and_replays() -> None:
+    unit = Unit((0,) * 40 + (-1,) * 20, tuple(stage_seeds(0, "screening", 0, 60)))
+    result = play_unit(SETUP, unit)
+    for episode in (3, 57):
+        recording = record_episode(SETUP, unit, episode)
+        assert recording.seed == unit.seeds[episode]
+        assert len(recording.actions) == result.lengths[episode]
+        assert recording.rewards.sum() == pytest.approx(result.returns[episode])
+        assert (recording.actions != recording.wanted).sum() == result.changed[episode]
+        steps = list(replay(mirror_world.MirrorWorld(), recording))
+        assert [reward for _, reward in steps] == recording.rewards.tolist()
+        np.testing.assert_array_equal([seen for seen, _ in steps[:-1]], recording.observations[1:])
+
+
+def test_a_recording_of_pacman_goes_the_same_way() -> None:
+    import gymnasium
+
+    policy = load_policy(lambda o: o[:, 9:14] + 0.1 * o[:, 62:67], output="values", n_features=69, n_actions=5)
+    setup = Setup(policy, EnvironmentSpec("legible/PacmanSmall-v0"), (), PLAY)
+    unit = Unit((-1,) * 30, tuple(range(30)))
+    result = play_unit(setup, unit)
+    recording = record_episode(setup, unit, 17)
+    steps = list(replay(gymnasium.make("legible/PacmanSmall-v0"), recording))
+    assert sum(reward for _, reward in steps) == result.returns[17]
 
 
 def test_a_policy_that_gives_probabilities_gets_a_note() -> None:

@@ -145,6 +145,14 @@ def test_rules_of_the_users_own_are_tested_like_the_mined_ones(tmp_path) -> None
     assert made.evaluation.verdicts[-1].is_confirmed
 
 
+def test_a_vetoed_rule_is_not_in_the_composition(tmp_path) -> None:
+    free = study(tmp_path / "free", mirror_world.policy())
+    vetoed = [rule.text(free.space) for rule in free.improvement.composition.rules]
+    assert vetoed
+    bound = study(tmp_path / "bound", mirror_world.policy(), veto=vetoed)
+    assert not set(bound.improvement.composition.rules) & set(free.improvement.composition.rules)
+
+
 def test_without_relations_the_mined_rules_themselves_are_tested(tmp_path) -> None:
     made = study(tmp_path, mirror_world.policy(), relations=())
     assert all(len(rule_set) == 1 for rule_set in made.rule_sets)
@@ -240,13 +248,19 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, policy_file) -> None:
 def test_unit_files_are_a_mapping(tmp_path) -> None:
     store = UnitFiles(tmp_path / "units")
     result = UnitResult(
-        np.array([1.5]), np.array([3]), np.array([True]), np.array([np.nan]), np.array([2]), np.array([1])
+        np.array([1.5]),
+        np.array([3]),
+        np.array([True]),
+        np.array([np.nan]),
+        np.array([0.5]),
+        np.array([2]),
+        np.array([1]),
     )
     store["key"] = result
     assert list(store) == ["key"]
     assert "key" in store
     assert len(store) == 1
-    for name in ("returns", "lengths", "truncated", "success", "fired", "changed"):
+    for name in ("returns", "lengths", "truncated", "success", "costs", "fired", "changed"):
         np.testing.assert_array_equal(getattr(store["key"], name), getattr(result, name))
     del store["key"]
     assert "key" not in store

@@ -81,7 +81,8 @@ class Sample:
     """Returns of some episodes, summed up.
 
     `fired` and `changed` are shares of steps in which a rule triggered and in which guidance changed the action;
-    `success` is the share of episodes that succeeded, NaN where the environment does not tell.
+    `success` is the share of episodes that succeeded, NaN where the environment does not tell; `cost` the mean cost of
+    an episode, where one was asked for.
     """
 
     episodes: int
@@ -89,6 +90,7 @@ class Sample:
     error: float
     length: float
     success: float
+    cost: float
     fired: float
     changed: float
 
@@ -103,6 +105,7 @@ class Sample:
             error=standard_error(result.returns),
             length=float(result.lengths.mean()),
             success=float(told.mean()) if told.size else float("nan"),
+            cost=float(result.costs.mean()),
             fired=float(result.fired.sum() / steps),
             changed=float(result.changed.sum() / steps),
         )
@@ -244,6 +247,7 @@ def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         "q": verdict.q,
         "q_harm": verdict.q_harm,
         "success": verdict.sample.success,
+        "cost": verdict.sample.cost,
         "fired": verdict.sample.fired,
         "changed": verdict.sample.changed,
         "weakness": verdict.is_weakness,

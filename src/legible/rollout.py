@@ -51,6 +51,9 @@ class Slots(Protocol):
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     success: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    cost_name: str
+    cost_seen: bool
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
         """Begin an episode with its seed in each of the rows."""
@@ -65,7 +68,7 @@ class Slots(Protocol):
 class _SlotArrays:
     """The arrays that both kinds of slots fill."""
 
-    def __init__(self, n: int, width: int, n_actions: int) -> None:
+    def __init__(self, n: int, width: int, n_actions: int, cost_name: str) -> None:
         self.n = n
         self.n_actions = n_actions
         self.observations: Observations = np.zeros((n, width), np.float32)
@@ -73,14 +76,17 @@ class _SlotArrays:
         self.terminated = np.zeros(n, np.bool_)
         self.truncated = np.zeros(n, np.bool_)
         self.success = np.full(n, np.nan)
+        self.cost = np.zeros(n, np.float64)
+        self.cost_name = cost_name
+        self.cost_seen = False
 
 
 class BatchSlots(_SlotArrays):
     """Slots in a native vector environment; idle ones are stepped along, which costs less than leaving them out."""
 
-    def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
+    def __init__(self, envs: VectorEnv[Any, Any, Any], cost_name: str = "") -> None:
         self._encoder = ObservationEncoder.of(envs.single_observation_space)
-        super().__init__(envs.num_envs, self._encoder.width, count_actions(envs.single_action_space))
+        super().__init__(envs.num_envs, self._encoder.width, count_actions(envs.single_action_space), cost_name)
         self._envs = envs
         self._first_action = first_action(envs.single_action_space)
         self._begin(np.ones(self.n, np.bool_), [0] * self.n)
@@ -110,6 +116,10 @@ class BatchSlots(_SlotArrays):
         self.observations = self._encoder.encode(observations)
         told = infos.get("_is_success", np.zeros(self.n, np.bool_))
         self.success = np.where(told, infos.get("is_success", np.nan), np.nan)
+        if self.cost_name:
+            self.cost_seen |= self.cost_name in infos
+            charged = infos.get(f"_{self.cost_name}", np.zeros(self.n, np.bool_))
+            self.cost = np.where(charged, infos.get(self.cost_name, 0.0), 0.0)
 
     def close(self) -> None:
         """Close the vector environment."""
@@ -119,11 +129,11 @@ class BatchSlots(_SlotArrays):
 class SingleSlots(_SlotArrays):
     """Slots made of single environments; idle ones rest."""
 
-    def __init__(self, envs: Sequence[Env]) -> None:
+    def __init__(self, envs: Sequence[Env], cost_name: str = "") -> None:
         if len({id(env) for env in envs}) < len(envs):
             raise UnfitEnvironmentError("the factory made the same environment twice; every slot needs its own.")
         self._encoder = ObservationEncoder.of(envs[0].observation_space)
-        super().__init__(len(envs), self._encoder.width, count_actions(envs[0].action_space))
+        super().__init__(len(envs), self._encoder.width, count_actions(envs[0].action_space), cost_name)
         self._envs = envs
         self._first_action = first_action(envs[0].action_space)
         self._seeds = [-1] * self.n
@@ -158,6 +168,9 @@ class SingleSlots(_SlotArrays):
             seen.append(observation)
             self.rewards[row], self.terminated[row], self.truncated[row] = float(reward), terminated, truncated
             self.success[row] = float(info["is_success"]) if "is_success" in info else np.nan
+            if self.cost_name:
+                self.cost_seen |= self.cost_name in info
+                self.cost[row] = float(info.get(self.cost_name, 0.0))
         self.observations[rows] = self._encoder.encode(seen)
 
     def close(self) -> None:
@@ -172,23 +185,24 @@ def _failure(seed: int, error: Exception) -> UnfitEnvironmentError:
     )
 
 
-def make_slots(environment: str | EnvironmentSpec | Env, n: int) -> Slots:
+def make_slots(environment: str | EnvironmentSpec | Env, n: int, cost_name: str = "") -> Slots:
     """Make n slots: a native vector environment where every episode can have its own seed, else single environments.
 
-    An environment object can only be used as it is, so it makes one slot, whatever n.
+    An environment object can only be used as it is, so it makes one slot, whatever n. `cost_name` is an entry of the
+    environment's infos that is added up over an episode, beside the reward.
     """
     if n < 1:
         raise LegibleError(f"at least one slot is needed, got {n}.")
     environment = as_environment(environment)
     if not isinstance(environment, EnvironmentSpec):
-        return SingleSlots([environment])
+        return SingleSlots([environment], cost_name)
     batch = environment.make_batch(n)
     with ExitStack() as opened:
         slots: Slots
         if batch is not None:
-            slots = BatchSlots(opened.enter_context(closing(batch)))
+            slots = BatchSlots(opened.enter_context(closing(batch)), cost_name)
         else:
-            slots = SingleSlots([opened.enter_context(closing(environment.make())) for _ in range(n)])
+            slots = SingleSlots([opened.enter_context(closing(environment.make())) for _ in range(n)], cost_name)
         # They fit, so they stay open.
         opened.pop_all()
     return slots
@@ -221,13 +235,17 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class Episodes:
-    """How episodes went, in the order of their seeds. `success` is NaN where the environment does not tell."""
+    """How episodes went, in the order of their seeds.
+
+    `success` is NaN where the environment does not tell, `costs` are 0 where no cost was asked for.
+    """
 
     seeds: NDArray[np.int64]
     returns: NDArray[np.float64]
     lengths: NDArray[np.int64]
     truncated: NDArray[np.bool_]
     success: NDArray[np.float64]
+    costs: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -279,6 +297,10 @@ def play_episodes(
             ended = game.advance(step_limit)
             if ended and on_episode is not None:
                 on_episode(ended)
+    if slots.cost_name and not slots.cost_seen:
+        raise UnfitEnvironmentError(
+            f"a cost {slots.cost_name!r} was asked for, but the environment's infos never held it."
+        )
     return game.result()
 
 
@@ -307,6 +329,7 @@ class _Play:
         self.steps = np.zeros(slots.n, np.int64)
         self.returns, self.lengths = np.zeros(total), np.zeros(total, np.int64)
         self.truncated, self.success = np.zeros(total, np.bool_), np.full(total, np.nan)
+        self.costs = np.zeros(total)
         self._next = 0
         self._refill(np.arange(slots.n))
 
@@ -336,6 +359,8 @@ class _Play:
                 f"seed {self.seeds[playing[bad]]}; rewards must be finite numbers."
             )
         self.returns[playing] += rewards
+        if slots.cost_name:
+            self.costs[playing] += slots.cost[active]
         self.steps[active] += 1
         limit = self.steps >= step_limit
         over = np.flatnonzero(active & (slots.terminated | slots.truncated | limit))
@@ -349,7 +374,7 @@ class _Play:
 
     def result(self) -> Episodes:
         seeds = np.array(self.seeds, np.int64)
-        return Episodes(seeds, self.returns, self.lengths, self.truncated, self.success)
+        return Episodes(seeds, self.returns, self.lengths, self.truncated, self.success, self.costs)
 
 
 def _check_episode_seed(seed: object) -> int:

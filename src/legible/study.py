@@ -198,6 +198,8 @@ class Study:
         Relations files, or relations; by default those that legible ships for the environment, if any.
     rules
         Rules of your own, as texts or values, that are tested like the mined ones.
+    veto
+        Rules, as texts or values, that must not be in the composition.
     seed
         Decides everything that is random.
     settings
@@ -223,6 +225,7 @@ class Study:
         *,
         relations: Sequence[str | Path] | Sequence[MetamorphicRelation] | None = None,
         rules: Sequence[str | Rule] = (),
+        veto: Sequence[str | Rule] = (),
         seed: int = 0,
         settings: StudySettings | None = None,
         names: str | Path | FeatureSpace | None = None,
@@ -235,7 +238,7 @@ class Study:
         self.settings = settings or StudySettings()
         self.seed = seed
         self.engine = engine or LocalProcesses()
-        self._relations, self._rules = relations, rules
+        self._relations, self._rules, self._veto = relations, rules, veto
         self._names = names or shipped_features(self.environment.name)
         self._progress = progress or _say_nothing
         self.fingerprint = fingerprint_of(self.policy, self.environment)
@@ -256,7 +259,8 @@ class Study:
             "seed": self.seed,
             "settings": asdict(self.settings),
             "relations": self._relations_identity(),
-            "rules": [rule if isinstance(rule, str) else repr(rule) for rule in self._rules],
+            "rules": [str(rule) for rule in self._rules],
+            "veto": [str(rule) for rule in self._veto],
         }
         path = self.folder / "study.json"
         if not path.exists():
@@ -350,9 +354,11 @@ class Study:
     @cached_property
     def generalisations(self) -> tuple[Generalisation, ...]:
         """Step 2: every mined rule and every rule of the user's, with all that it generalises to."""
-        own = [parse_rule(rule, self.space) if isinstance(rule, str) else rule for rule in self._rules]
-        rules = [mined.rule for mined in self.mining.rules] + own
+        rules = [mined.rule for mined in self.mining.rules] + self._read(self._rules)
         return tuple(generalise_all(rules, self.relations))
+
+    def _read(self, rules: Sequence[str | Rule]) -> list[Rule]:
+        return [parse_rule(rule, self.space) if isinstance(rule, str) else rule for rule in rules]
 
     @property
     def rule_sets(self) -> tuple[RuleSet, ...]:
@@ -393,6 +399,7 @@ class Study:
                 evaluation,
                 seed=self.seed,
                 settings=self.settings.improvement,
+                veto=self._read(self._veto),
                 run=self._runner(),
                 on_episodes=partial(self._progress, "improvement"),
             )

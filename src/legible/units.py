@@ -3,6 +3,7 @@
 - `Treatment`: what an episode is guided with: a rule set, or anything else that makes a chooser.
 - `Setup`: all that units share: policy, environment, treatments and how they are played.
 - `Unit`, `play_unit`, `UnitResult`: which episodes, playing them, what came of it.
+- `record_episode`, `replay`: one episode step by step, and again by its recorded actions.
 - `cut_into_units`: from a long list of episodes to units of one shape.
 - `run_units`: runs what is not yet stored, and stores every unit as soon as it is finished.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Protocol
 
@@ -19,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.engines import Engine, Failed, InProcess
-from legible.environments import Env, EnvironmentSpec
+from legible.environments import Env, EnvironmentSpec, first_action
 from legible.errors import LegibleError
 from legible.guidance import GuidedChooser, Precedence
 from legible.policies import Policy
-from legible.rollout import STEP_LIMIT, Chooser, make_slots, play_episodes
+from legible.rollout import STEP_LIMIT, Chooser, StepRecord, make_slots, play_episodes
 from legible.rules import RuleSet
 
 UNGUIDED = -1
@@ -63,6 +64,8 @@ class PlaySettings:
         Episodes in a unit.
     step_limit
         Steps after which an endless episode is cut off.
+    cost
+        An entry of the environment's infos that is added up beside the reward; "" for none.
     """
 
     epsilon: float = 0.0
@@ -71,6 +74,7 @@ class PlaySettings:
     batch: int = 256
     unit_episodes: int = 2500
     step_limit: int = STEP_LIMIT
+    cost: str = ""
 
     def __post_init__(self) -> None:
         for name in ("batch", "unit_episodes", "step_limit"):
@@ -124,6 +128,7 @@ class UnitResult:
     lengths: NDArray[np.int64]
     truncated: NDArray[np.bool_]
     success: NDArray[np.float64]
+    costs: NDArray[np.float64]
     fired: NDArray[np.int64]
     changed: NDArray[np.int64]
 
@@ -139,19 +144,78 @@ class UnitResult:
         return len(self.returns)
 
 
-def play_unit(setup: Setup, unit: Unit) -> UnitResult:
+def play_unit(setup: Setup, unit: Unit, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     """Play the episodes of a unit: always the same places, refilled in the same order."""
     play = setup.play
-    slots = make_slots(setup.environment, min(play.batch, len(unit)))
+    slots = make_slots(setup.environment, min(play.batch, len(unit)), play.cost)
     chooser = setup.chooser(np.array(unit.treatments, np.int64), unit.seeds)
     try:
-        episodes = play_episodes(slots, chooser, unit.seeds, step_limit=play.step_limit)
+        episodes = play_episodes(slots, chooser, unit.seeds, step_limit=play.step_limit, on_step=on_step)
     finally:
         if isinstance(setup.environment, EnvironmentSpec):
             slots.close()
     return UnitResult(
-        episodes.returns, episodes.lengths, episodes.truncated, episodes.success, chooser.fired, chooser.changed
+        returns=episodes.returns,
+        lengths=episodes.lengths,
+        truncated=episodes.truncated,
+        success=episodes.success,
+        costs=episodes.costs,
+        fired=chooser.fired,
+        changed=chooser.changed,
     )
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One episode, step by step: enough to show it again.
+
+    Parameters
+    ----------
+    seed
+        Of the episode.
+    observations, actions, rewards
+        What was seen, done and earned, a row a step.
+    wanted
+        What the policy alone would have done, by its scores.
+    """
+
+    seed: int
+    observations: NDArray[np.float32]
+    actions: NDArray[np.int64]
+    wanted: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+
+
+def record_episode(setup: Setup, unit: Unit, episode: int) -> Recording:
+    """Play a unit again and keep one of its episodes.
+
+    The whole unit is played, because only the same batch gives the same bits.
+    """
+    rows: list[tuple[Any, ...]] = []
+
+    def keep(step: StepRecord) -> None:
+        for row in np.flatnonzero(step.episodes == episode):
+            wanted = int(step.scores[row].argmax())
+            rows.append((step.observations[row], step.actions[row], wanted, step.rewards[row]))
+
+    play_unit(setup, unit, keep)
+    observations, actions, wanted, rewards = (np.array(column) for column in zip(*rows, strict=True))
+    return Recording(unit.seeds[episode], observations, actions.astype(np.int64), wanted, rewards.astype(np.float64))
+
+
+def replay(environment: Env, recording: Recording) -> Iterator[tuple[Any, float]]:
+    """Step an environment through a recording, by its recorded actions; yields observation and reward of every step.
+
+    Nothing is asked of the policy, so it goes the same way on any machine on which the environment does. Between the
+    yields the environment can be drawn or its state read.
+    """
+    environment.reset(seed=recording.seed)
+    first = first_action(environment.action_space)
+    for action in recording.actions:
+        observation, reward, terminated, truncated, _ = environment.step(np.int64(first + action))
+        yield observation, float(reward)
+        if terminated or truncated:
+            return
 
 
 def cut_into_units(treatments: Sequence[int], seeds: Sequence[int], unit_episodes: int) -> list[Unit]:

@@ -9,7 +9,8 @@ For networks with two hidden layers of ReLU units, such as 69 → 256 → 256 �
 2. `_weights_kernel`, a program for a tile of a matrix of gradients, with the biases and the sum of squares of the tile.
 3. `_adam_kernel`: clips by the norm of the policy's gradients and updates, one pass over one array.
 
-No program waits for another within a launch and no sum uses atomics: the same inputs give the same bits.
+A fourth, `_act_kernel`, finds the best actions. No program waits for another within a launch and no sum uses atomics:
+the same inputs give the same bits.
 
 Products run on the tensor cores. `precision` says how: "tf32x3" splits each factor in two and has the accuracy of
 float32 (about 1e-6), "tf32" has 10 bits of mantissa, "ieee" is plain float32 without tensor cores.
