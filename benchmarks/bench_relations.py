@@ -41,7 +41,7 @@ def _condition(feature: int, space: FeatureSpace, rng: np.random.Generator) -> C
     return Condition(feature, low, low + 1)
 
 
-def main() -> None:
+def main(quick: bool = False) -> None:  # noqa: ARG001 (it is quick anyway)
     space = pacman_features(2)
     turn = load_relations(shipped_relations("legible/PacmanSmall-v0")[0].path, space)
     rules = random_rules(space, seed=0)
