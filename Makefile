@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 .PHONY: demo test test-ray lint bench docs clean
 
 demo: .venv/ready ## watch a trained policy play the small PAC-Man level in the terminal
-	$(BIN)/legible play legible/PacmanSmall-v0 zoo/PacmanSmall/dqn/0.safetensors --seed 1
+	$(BIN)/legible play legible/PacmanSmall-v0 zoo:PacmanSmall/dqn/0 --seed 1
 
 test: .venv/ready ## all tests
 	$(BIN)/python -m pytest --numprocesses 2

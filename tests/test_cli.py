@@ -56,6 +56,31 @@ def test_mistakes_are_one_line_and_exit_code_2(words: tuple[str, ...], message: 
     assert done.stderr.startswith("legible: ")
 
 
+def test_the_zoo_is_listed_and_its_names_are_policies() -> None:
+    listed = legible("zoo")
+    assert listed.returncode == 0
+    assert "zoo:PacmanSmall/dqn/0 " in listed.stdout
+    assert "2,500,000" in listed.stdout
+    played = legible("play", SMALL, "zoo:PacmanSmall/dqn/0", "--seed", "1")
+    assert "The episode is won" in played.stdout
+    wrong = legible("play", SMALL, "zoo:PacmanSmal/dqn/0")
+    assert wrong.returncode == 2
+    assert "Did you mean 'PacmanSmall/dqn/0'" in wrong.stderr
+
+
+def test_train_writes_a_policy_and_export_hands_it_to_stable_baselines(tmp_path) -> None:
+    trained = legible("train", "CartPole-v1", "--steps", "300", "--out", str(tmp_path / "cart"))
+    assert trained.returncode == 0, trained.stderr
+    assert "Mean return" in trained.stdout
+    exported = legible("export", str(tmp_path / "cart.safetensors"), str(tmp_path / "again.zip"))
+    assert exported.returncode == 0, exported.stderr
+    from stable_baselines3 import DQN
+
+    first, second = (DQN.load(tmp_path / name) for name in ("cart.zip", "again.zip"))
+    row = [0.1, 0.2, -0.1, 0.3]
+    assert first.predict(row, deterministic=True)[0] == second.predict(row, deterministic=True)[0]
+
+
 def test_help_names_the_commands() -> None:
     done = legible("--help")
     assert done.returncode == 0

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from legible.cli_relations import relations_app
+from legible.cli_training import export, train, zoo
 from legible.environments import EnvironmentSpec, ObservationEncoder, count_actions, first_action
 from legible.errors import LegibleError
 
@@ -24,6 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(relations_app, name="relations")
+for command in (train, zoo, export):
+    app.command()(command)
 
 
 @app.callback()

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
+from legible import zoo
 from legible.errors import did_you_mean
 from legible.policies.activations import Activation
 from legible.policies.encoding import Encoding, OneHot, Plain
@@ -55,7 +56,7 @@ def load_policy(
 
     What can be a policy:
 
-    - a ``.safetensors`` file that `save_policy` wrote;
+    - a ``.safetensors`` file that `save_policy` wrote, or ``zoo:NAME`` for one of the zoo's;
     - a ``.zip`` file that Stable-Baselines3 (1.0 or later) or sb3-contrib wrote, of DQN, PPO, A2C or QR-DQN with an MLP
       policy. Nothing in it is unpickled, unless it is trusted;
     - a model of Stable-Baselines3 (or its ``policy``) in memory; its ``VecNormalize``, if it has one, comes along;
@@ -152,6 +153,8 @@ class _Asked:
 
 
 def _load(source: Any, asked: _Asked) -> Policy:
+    if isinstance(source, str) and source.startswith(zoo.PREFIX):
+        source = zoo.zoo_path(source)
     if isinstance(source, str | os.PathLike):
         return _load_file(Path(source), asked)
     if _is_sb3(source):
