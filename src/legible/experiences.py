@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from legible.environments import Env, EnvironmentSpec, as_environment, feature_space_of, own_feature_space
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
+from legible.files import write_whole
 from legible.policies import Policy
 from legible.rollout import (
     DEFAULT_BATCH,
@@ -92,17 +93,9 @@ class Experiences:
 
     def save(self, path: str | Path) -> None:
         """Write everything into one ``.npz`` file; whole or not at all."""
-        path = Path(path)
         columns = {name: getattr(self, name) for name in _COLUMNS}
         columns["space"] = np.array(json.dumps(self.space.to_dict()))
-        part = path.with_name(path.name + ".part")
-        try:
-            with part.open("wb") as file:
-                np.savez_compressed(file, **columns)
-            part.replace(path)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise LegibleError(f"{path}: cannot be written ({error.strerror or error}).") from error
+        write_whole(Path(path), lambda file: np.savez_compressed(file, **columns))
 
     @classmethod
     def load(cls, path: str | Path) -> Experiences:

@@ -18,7 +18,6 @@ Four facts make this fast without changing what is estimated:
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from scipy.special import ndtr, ndtri
 
 from legible.errors import LegibleError
 from legible.features import Feature, FeatureSpace, Intervals, Observations, above, below
+from legible.files import write_whole
 from legible.rules import Polarity
 
 # Cards of a deck, and so the most observations that the policy is asked about at once.
@@ -113,16 +113,10 @@ class Importance:
 
     def save(self, path: str | Path) -> None:
         """Write an ``.npz`` file, whole or not at all; `load` reads it back to the same bits."""
-        path = Path(path)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        try:
-            with partial.open("wb") as file:
-                np.savez_compressed(file, weights=self.weights, intercepts=self.intercepts)
-            partial.replace(path)
-        except OSError as error:
-            raise LimeError(f"{path}: cannot be written ({error.strerror}).") from error
-        finally:
-            partial.unlink(missing_ok=True)
+        write_whole(
+            Path(path),
+            lambda file: np.savez_compressed(file, weights=self.weights, intercepts=self.intercepts),
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Importance:
