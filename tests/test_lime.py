@@ -481,7 +481,7 @@ def test_importance_is_saved_whole(tmp_path: Any) -> None:
 
     with pytest.raises(LimeError, match=r"absent\.npz: cannot be read \(No such file"):
         Importance.load(tmp_path / "absent.npz")
-    with pytest.raises(LimeError, match="cannot be written"):
+    with pytest.raises(LegibleError, match="cannot be written"):
         importance.save(tmp_path / "absent" / "importance.npz")
     for name, content in {"text": b"weights", "cut": path.read_bytes()[:40], "empty": b""}.items():
         (tmp_path / name).write_bytes(content)
