@@ -222,6 +222,13 @@ def test_a_killed_study_goes_on_as_if_nothing_had_happened(tmp_path, policy_file
     assert outcome(study(folder, policy_file)) == undisturbed
 
 
+def test_what_a_killed_process_was_just_writing_is_cleared_away(tmp_path, policy_file) -> None:
+    made = study(tmp_path, policy_file)
+    (tmp_path / "units" / ".abc.npz.123.part").write_bytes(b"half")
+    assert made.experiences
+    assert not list(tmp_path.rglob("*.part"))
+
+
 def test_two_processes_do_not_work_in_one_folder(tmp_path, policy_file) -> None:
     made = study(tmp_path, policy_file)
     with made._lock(), pytest.raises(LegibleError, match="another process is working"):

@@ -294,6 +294,8 @@ class Study:
             except BlockingIOError:
                 raise LegibleError(f"{self.folder}: another process is working on this study.") from None
             self._locked = True
+            for part in self.folder.rglob("*.part"):  # what a killed process was just writing
+                part.unlink()
             try:
                 yield
             finally:
