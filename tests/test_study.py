@@ -246,6 +246,21 @@ def test_a_damaged_unit_is_named(tmp_path, policy_file) -> None:
     assert outcome(study(tmp_path, policy_file)) == outcome(made)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"), [("study.json", "is damaged"), ("mining.npz", "delete it"), ("experiences.npz", "damaged")]
+)
+def test_damaged_files_are_named(tmp_path, policy_file, name, message) -> None:
+    assert study(tmp_path, policy_file).mining
+    (tmp_path / name).write_bytes(b"half of it")
+    with pytest.raises(LegibleError, match=rf"{name}: .*{message}"):
+        study(tmp_path, policy_file).experiences, study(tmp_path, policy_file).mining
+
+
+def test_a_missing_relations_file_is_named(tmp_path, policy_file) -> None:
+    with pytest.raises(LegibleError, match=r"no\.toml: cannot be read"):
+        study(tmp_path, policy_file, relations=[tmp_path / "no.toml"])
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, policy_file) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LegibleError, match="cannot be made"):

@@ -59,7 +59,7 @@ def play(
             time.sleep(1 / fps)
     if not console.is_terminal:
         console.print(environment.render(), highlight=False, markup=False)
-    outcome = {True: "won", False: "not won"}.get(info.get("is_success"), "over")  # type: ignore[arg-type]
+    outcome = "over" if "is_success" not in info else "won" if info["is_success"] else "not won"
     console.print(f"The episode is {outcome}; return {total:g}.")
 
 

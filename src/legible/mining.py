@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -159,11 +160,14 @@ class Mining:
     @classmethod
     def load(cls, path: str | Path) -> Mining:
         """Read what `save` wrote."""
-        with np.load(path, allow_pickle=False) as data:
-            document = json.loads(str(data["document"]))
-            ends = np.cumsum(data["sizes"])[:-1]
-            intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
-            importance = Importance(data["weights"], data["intercepts"]) if "weights" in data else None
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                document = json.loads(str(data["document"]))
+                ends = np.cumsum(data["sizes"])[:-1]
+                intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
+                importance = Importance(data["weights"], data["intercepts"]) if "weights" in data else None
+        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise LegibleError(f"{path}: holds no mined rules, or is damaged; delete it to mine again.") from error
         rules = tuple(MinedRule(**{**entry, "rule": Rule.from_dict(entry["rule"])}) for entry in document["rules"])
         space = FeatureSpace.from_dict(document["space"])
         return cls(rules, space, intervals, importance, document["learned"], document["dropped"], document["seconds"])

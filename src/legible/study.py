@@ -214,7 +214,7 @@ class Study:
     Examples
     --------
     >>> study = Study("studies/small", "legible/PacmanSmall-v0", "policy.zip")  # doctest: +SKIP
-    >>> study.improvement().effect.mean  # doctest: +SKIP
+    >>> study.run().effect.mean  # doctest: +SKIP
     """
 
     def __init__(
@@ -266,7 +266,10 @@ class Study:
         if not path.exists():
             write_text(path, json.dumps(identity, indent=2) + "\n")
             return
-        before = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise LegibleError(f"{path}: is damaged ({error}); use another folder.") from error
         changed = _differences(before, json.loads(json.dumps(identity)))
         if changed:
             raise LegibleError(
@@ -277,10 +280,7 @@ class Study:
     def _relations_identity(self) -> list[str]:
         if self._relations is None:
             return ["shipped"]
-        return [
-            hashlib.sha256(Path(entry).read_bytes()).hexdigest() if isinstance(entry, (str, Path)) else repr(entry)
-            for entry in self._relations
-        ]
+        return [_file_mark(entry) if isinstance(entry, (str, Path)) else repr(entry) for entry in self._relations]
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
@@ -450,6 +450,14 @@ class Study:
                 run=self._runner(),
                 on_episodes=partial(self._progress, f"baseline {kind}"),
             )
+
+
+def _file_mark(path: str | Path) -> str:
+    """Return a text that changes when the file does."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
 
 
 def _say_nothing(_stage: str, _episodes: int) -> None:

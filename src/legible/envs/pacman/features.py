@@ -31,8 +31,8 @@ def _flag(name: str, yes: str, no: str, group: str) -> Feature:
     return Feature(name, "categorical", words=yes, values={1: yes, 0: no}, group=group)
 
 
-def _number(name: str, words: str, group: str, **more: object) -> Feature:
-    return Feature(name, "numeric", words=words, group=group, **more)  # type: ignore[arg-type]
+def _number(name: str, words: str, group: str) -> Feature:
+    return Feature(name, "numeric", words=words, group=group)
 
 
 def _first_step(prefix: str, to: str, group: str) -> Iterator[Feature]:
@@ -73,10 +73,10 @@ def pacman_features(n_ghosts: int) -> FeatureSpace:
         _number("near.unscared", "the number of unscared ghosts next to Pac-Man", "near ghosts"),
         _number("near.scared", "the number of scared ghosts next to Pac-Man", "near ghosts"),
         *_first_step("capsule", "the closest capsule", "capsule"),
-        _number(
+        Feature(
             "capsule.length",
-            "the path length to the closest capsule",
-            "capsule",
+            words="the path length to the closest capsule",
+            group="capsule",
             sentinels=(-1.0,),
             values={-1: "no capsule is left"},
         ),
