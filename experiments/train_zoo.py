@@ -31,7 +31,7 @@ from legible.environments import EnvironmentSpec
 from legible.training.checkpoint import load_checkpoint, remove_checkpoint, save_checkpoint
 from legible.training.course import Progress
 from legible.training.fleet import AnyFleet, FleetPlan, graduate, make_fleet
-from legible.training.presets import PACMAN_DQN, PACMAN_PPO, PACMAN_PPO_REWARD_SCALE, short_name
+from legible.training.presets import HIGHWAY_DQN, PACMAN_DQN, PACMAN_PPO, PACMAN_PPO_REWARD_SCALE, short_name
 
 SEEDS = (0, 1, 2, 3, 4)
 MILLION = 1_000_000
@@ -43,8 +43,15 @@ def _levels(*names: str) -> tuple[EnvironmentSpec, ...]:
     return tuple(EnvironmentSpec(f"legible/Pacman{name}-v0") for name in names)
 
 
+def _scenarios(*names: str) -> tuple[EnvironmentSpec, ...]:
+    return tuple(EnvironmentSpec(f"legible/{name}-v0") for name in names)
+
+
 _SMALL_MEDIUM = FleetPlan(_levels("Small", "SmallNC", "Medium", "MediumNC"), SEEDS, PACMAN_DQN, int(2.5 * MILLION))
 _ORIGINAL = FleetPlan(_levels("Original", "OriginalNC"), SEEDS, PACMAN_DQN, 5 * MILLION)
+_ROADS = FleetPlan(_scenarios("Highway", "HighwayFast", "Merge", "Roundabout"), SEEDS, HIGHWAY_DQN, MILLION // 2)
+# Three actions, so a fleet of its own.
+_INTERSECTION = FleetPlan(_scenarios("Intersection"), SEEDS, HIGHWAY_DQN, MILLION // 2)
 
 GROUPS: dict[str, FleetPlan] = {
     "small-medium-dqn": _SMALL_MEDIUM,
@@ -54,6 +61,10 @@ GROUPS: dict[str, FleetPlan] = {
     "small-medium-ppo": FleetPlan(
         _levels("Small", "Medium"), SEEDS, PACMAN_PPO, int(2.5 * MILLION), PACMAN_PPO_REWARD_SCALE
     ),
+    "roads-dqn": _ROADS,
+    "roads-dqn-extended": _ROADS.for_as_long_again(),
+    "intersection-dqn": _INTERSECTION,
+    "intersection-dqn-extended": _INTERSECTION.for_as_long_again(),
     "original-ppo": FleetPlan(_levels("Original"), SEEDS, PACMAN_PPO, 5 * MILLION, PACMAN_PPO_REWARD_SCALE),
 }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from legible.envs import PACMAN_LEVELS
+from legible.environments import EnvironmentSpec, ObservationEncoder, count_actions
 from legible.experiences import collect
 from legible.policies import NetworkPolicy, load_policy
 
@@ -18,6 +18,11 @@ PAPER = {
     "PacmanMediumNC": (840.9, 789.4),
     "PacmanOriginal": (1590.5, 1552.4),
     "PacmanOriginalNC": (784.8, 796.4),
+    "Highway": (41.7, 68.9),
+    "HighwayFast": (48.1, 74.3),
+    "Merge": (23.8, 25.6),
+    "Intersection": (11.5, 11.7),
+    "Roundabout": (361.0, 499.0),
 }
 
 
@@ -32,38 +37,47 @@ def figures(level: str, algorithm: str, suffix: str) -> str:
         return "not trained yet"
     mean = np.mean([entry["mean_return"] for entry in found])
     error = np.mean([entry["standard_error"] for entry in found])
-    return f"{mean:.0f} ± {error:.0f} ({len(found)})"
+    return f"{mean:.{_digits(mean)}f} ± {error:.{_digits(mean)}f} ({len(found)})"
 
 
-def exploring(level: str, epsilon: float = 0.05) -> str:
+def _digits(mean: float) -> int:
+    return 0 if abs(mean) >= 100 else 1
+
+
+def exploring(level: str, epsilon: float = 0.05, episodes: int = 250) -> str:
     """The same for the base policies with the share of random actions that the paper's experiments had."""
     returns = [
-        collect(load_policy(path), f"legible/{level}-v0", 250, seed=1, epsilon=epsilon).returns
+        collect(load_policy(path), f"legible/{level}-v0", episodes, seed=1, epsilon=epsilon).returns
         for path in sorted((ZOO / level / "dqn").glob("[0-9].safetensors"))
     ]
     if not returns:
         return "not trained yet"
     errors = [values.std(ddof=1) / np.sqrt(values.size) for values in returns]
-    return f"{np.mean(returns):.0f} ± {np.mean(errors):.0f} ({len(returns)})"
+    mean = float(np.mean(returns))
+    return f"{mean:.{_digits(mean)}f} ± {np.mean(errors):.{_digits(mean)}f} ({len(returns)})"
 
 
 def random_play(level: str) -> str:
     """Mean return of random actions over 250 episodes."""
-    width = 117 if "Original" in level else 69
-    anything = load_policy(lambda o: np.zeros((len(o), 5)), output="values", n_features=width, n_actions=5)
+    env = EnvironmentSpec(f"legible/{level}-v0").make()
+    width, actions = ObservationEncoder.of(env.observation_space).width, count_actions(env.action_space)
+    anything = load_policy(lambda o: np.zeros((len(o), actions)), output="values", n_features=width, n_actions=actions)
     returns = collect(anything, f"legible/{level}-v0", 250, seed=0, epsilon=1.0).returns
-    return f"{returns.mean():.0f} ± {returns.std(ddof=1) / np.sqrt(returns.size):.0f}"
+    mean, error = float(returns.mean()), returns.std(ddof=1) / np.sqrt(returns.size)
+    return f"{mean:.{_digits(mean)}f} ± {error:.{_digits(mean)}f}"
 
 
 def main() -> None:
-    """Print the table."""
-    print("| level | random play | base | base, ε = 0.05 | paper's base | extended | paper's extended |")
+    """Print the tables."""
+    print("| environment | random play | base | base, ε = 0.05 | paper's base | extended | paper's extended |")
     print("|---|---|---|---|---|---|---|")
-    for level in PACMAN_LEVELS:
+    for level, (paper_base, paper_extended) in PAPER.items():
         base, extended = (figures(level, "dqn", suffix) for suffix in ("", "-extended"))
-        paper_base, paper_extended = PAPER[level]
         cells = (level, random_play(level), base, exploring(level), paper_base, extended, paper_extended)
         print("|", " | ".join(map(str, cells)), "|")
+    print("\n| level | PPO |\n|---|---|")
+    for level in ("PacmanSmall", "PacmanMedium", "PacmanOriginal"):
+        print(f"| {level} | {figures(level, 'ppo', '')} |")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,15 @@ from legible.training.networks import (
     orthogonal_beginning,
     row_of_layers,
 )
-from legible.training.slots import ACTION, REWARD, TERMINATED, TRUNCATED, EnvironmentSlots, make_training_slots
+from legible.training.slots import (
+    ACTION,
+    RECORD_TAIL,
+    REWARD,
+    TERMINATED,
+    TRUNCATED,
+    EnvironmentSlots,
+    make_training_slots,
+)
 
 CPU = torch.device("cpu")
 
@@ -230,3 +238,20 @@ def test_any_gymnasium_environment_as_slots() -> None:
     assert counts.returns.tolist() == [12.0, 12.0, 12.0]
     assert slots.state() is None
     slots.close()
+
+
+def test_threads_step_native_batches_to_the_same_records():
+    environments = [(EnvironmentSpec("legible/PacmanSmall-v0"), 6), (EnvironmentSpec("legible/PacmanSmallNC-v0"), 5)]
+    rng = np.random.default_rng(0)
+    actions = rng.integers(5, size=(300, 11))
+    records = []
+    for threads in (1, 3):
+        slots = EnvironmentSlots(environments, threads=threads)
+        slots.start(range(11))
+        steps = np.zeros((300, 11, 2 * slots.width + RECORD_TAIL), np.float32)
+        for row, record in zip(actions, steps, strict=True):
+            slots.step(row, record)
+        slots.close()
+        records.append(steps)
+    assert records[0][:, :, -2].any(), "some episodes should have ended"
+    assert np.array_equal(*records)

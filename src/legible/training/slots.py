@@ -11,6 +11,7 @@ episode ended), action, reward, terminated, truncated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -343,10 +344,24 @@ class EnvironmentSlots:
     """Any Gymnasium environments: for every entry as many as are asked for, in native batches where there are some.
 
     The state of an environment in general cannot be read, so a training that is taken up again starts new episodes.
+
+    Parameters
+    ----------
+    environments
+        Environments and how many of each.
+    reward_scale
+        What rewards are multiplied by in the record; counted returns stay as they are.
+    threads
+        How many threads step native batches, which are cut into pieces for it. Episodes depend on their seeds only, so
+        the results are the same for any number.
     """
 
-    def __init__(self, environments: Sequence[tuple[EnvironmentSpec, int]], *, reward_scale: float = 1.0) -> None:
-        self._parts: list[Slots] = [make_slots(spec, n) for spec, n in environments]
+    def __init__(
+        self, environments: Sequence[tuple[EnvironmentSpec, int]], *, reward_scale: float = 1.0, threads: int = 1
+    ) -> None:
+        pieces = _pieces(environments, threads) if threads > 1 else environments
+        self._parts: list[Slots] = [make_slots(spec, n) for spec, n in pieces]
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         widths = {part.observations.shape[1] for part in self._parts}
         actions = {part.n_actions for part in self._parts}
         if len(widths) != 1 or len(actions) != 1:
@@ -384,7 +399,8 @@ class EnvironmentSlots:
         """Take a step in every row, write the record and start finished episodes again."""
         width = self.width
         record[:, :width] = self.observations
-        for part, first in zip(self._parts, self._firsts[:-1], strict=True):
+
+        def step_part(part: Slots, first: int) -> None:
             rows = slice(first, first + part.n)
             part.step(actions[rows], np.ones(part.n, np.bool_))
             self.observations[rows] = part.observations
@@ -393,6 +409,10 @@ class EnvironmentSlots:
             # As Stable-Baselines3 has it: an episode that ends by itself in its last step was not cut off.
             record[rows, 2 * width + TRUNCATED] = part.truncated & ~part.terminated
             self._running[rows] += part.rewards
+
+        each = map if self._pool is None else self._pool.map
+        for _ in each(step_part, self._parts, self._firsts[:-1]):
+            pass
         record[:, width : 2 * width] = self.observations
         record[:, 2 * width + ACTION] = actions
         self._restart(record)
@@ -425,6 +445,14 @@ class EnvironmentSlots:
         """Close every environment."""
         for part in self._parts:
             part.close()
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+def _pieces(environments: Sequence[tuple[EnvironmentSpec, int]], threads: int) -> list[tuple[EnvironmentSpec, int]]:
+    """Cut the environments into pieces, some for every thread, so that no thread waits long for another."""
+    size = max(1, sum(n for _, n in environments) // (2 * threads))
+    return [(spec, min(size, n - first)) for spec, n in environments for first in range(0, n, size)]
 
 
 def make_training_slots(
@@ -435,7 +463,17 @@ def make_training_slots(
     if all(each is not None for each in settings):
         levels = [(each or {}, n) for each, (_, n) in zip(settings, environments, strict=True)]
         return PacmanSlots(levels, reward_scale=reward_scale, threads=threads)
-    return EnvironmentSlots(environments, reward_scale=reward_scale)
+    native = all(_has_native_batch(spec) for spec, _ in environments)
+    return EnvironmentSlots(environments, reward_scale=reward_scale, threads=threads if native else 1)
+
+
+def _has_native_batch(spec: EnvironmentSpec) -> bool:
+    """Whether compiled code steps many of these environments at once, so that threads do not wait for each other."""
+    batch = spec.make_batch(1)
+    if batch is None:
+        return False
+    batch.close()
+    return True
 
 
 def _pacman_settings(spec: EnvironmentSpec) -> dict[str, Any] | None:
