@@ -22,7 +22,7 @@ from rich.table import Table
 
 from legible.engines import LocalProcesses
 from legible.environments import EnvironmentSpec
-from legible.evaluation import EvaluationSettings, evaluate, stage_seeds
+from legible.evaluation import evaluate, stage_seeds
 from legible.experiences import collect
 from legible.features import deciles
 from legible.mining import mine
@@ -31,7 +31,8 @@ from legible.relations import generalise_all, share_cuts
 from legible.relations_file import load_relations, shipped_relations
 from legible.rollout import one_thread
 from legible.rules import RuleSet
-from legible.units import PlaySettings, Setup, Unit, play_unit, run_units
+from legible.settings import EvaluationSettings, PlaySettings
+from legible.units import Setup, Unit, play_unit, run_units
 
 ENV = EnvironmentSpec("legible/PacmanSmall-v0")
 ZOO = Path(__file__).parents[1] / "zoo" / "PacmanSmall" / "dqn" / "0.safetensors"

@@ -14,7 +14,8 @@ from rich.table import Table
 
 from benchmarks.bench_evaluation import ENV, the_policy
 from legible.experiences import collect
-from legible.mining import MiningSettings, mine
+from legible.mining import mine
+from legible.settings import MiningSettings
 
 GOAL = 15.0
 

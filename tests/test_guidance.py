@@ -272,3 +272,20 @@ def test_it_can_be_evaluated_by_stable_baselines() -> None:
     plain, _ = evaluate_policy(GuidedPolicy(policy, [], space), env, n_eval_episodes=5, warn=False)
     better, _ = evaluate_policy(GuidedPolicy(policy, balance, space), env, n_eval_episodes=5, warn=False)
     assert better > 2 * plain
+
+
+def test_rules_may_keep_random_actions_away():
+    space = FeatureSpace.of(["x"], ["A", "B", "C"])
+    policy = load_policy(lambda o: np.tile([1.0, 0.0, 0.5], (len(o), 1)), output="values", n_features=1, n_actions=3)
+    rules = RuleSet((parse_rule("-B <- x > 0", space),))
+    observations = np.repeat(np.array([[1.0], [-1.0]], np.float32), 2000, axis=0)
+    seen = {}
+    for everywhere in (True, False):
+        chooser = GuidedChooser(
+            policy, [rules], np.zeros(1, np.int64), [0], epsilon=1.0, epsilon_when_guided=everywhere
+        )
+        steps = np.arange(len(observations))
+        actions, _ = chooser(observations, np.zeros(len(observations), np.int64), steps)
+        seen[everywhere] = [set(part.tolist()) for part in (actions[:2000], actions[2000:])]
+    assert seen[True] == [{0, 2}, {0, 1, 2}], "random where a rule triggers too, but never what it blocks"
+    assert seen[False] == [{0}, {0, 1, 2}], "the best action that is left where a rule triggers"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import mirror_world
+from flawed_network import save_flawed_network
 from legible.engines import InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
@@ -21,7 +21,6 @@ from legible.evaluation import EvaluationSettings
 from legible.guidance import GuidedPolicy
 from legible.improvement import ImprovementSettings
 from legible.mining import Mining, MiningSettings
-from legible.policies import load_policy, save_policy
 from legible.study import BaselineSettings, Study, StudySettings, UnitFiles, fingerprint_of
 from legible.units import PlaySettings, UnitResult
 
@@ -38,25 +37,7 @@ WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 
 @pytest.fixture(scope="module")
 def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The flawed policy of the mirror world as a network, close enough to its scores."""
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(5, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
-    rng = np.random.default_rng(0)
-    at = rng.integers(0, 3, 4000)
-    rows = np.zeros((4000, 5), np.float32)
-    rows[:, 0] = rng.integers(0, 2, 4000)
-    rows[:, 1] = 1 - rows[:, 0]
-    rows[:, 2], rows[:, 3] = at == 0, at == 1
-    rows[:, 4] = rng.normal(size=4000)
-    inputs, targets = torch.from_numpy(rows), torch.from_numpy(mirror_world.scores(rows)).float()
-    optimiser = torch.optim.Adam(net.parameters(), lr=0.02)
-    for _ in range(300):
-        optimiser.zero_grad()
-        torch.nn.functional.mse_loss(net(inputs), targets).backward()
-        optimiser.step()
-    path = tmp_path_factory.mktemp("policy") / "mirror.safetensors"
-    save_policy(load_policy(net, output="values", n_features=5, n_actions=3), path)
-    return path
+    return save_flawed_network(tmp_path_factory.mktemp("policy") / "mirror.safetensors")
 
 
 def study(folder: Path, policy: object, **changes: object) -> Study:
@@ -77,15 +58,17 @@ def outcome(made: Study) -> dict[str, object]:
 
 
 def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
-    told: list[tuple[str, int]] = []
+    told: list[tuple[str, int, int]] = []
     made = study(tmp_path / "s", policy_file, progress=lambda *news: told.append(news))
     improvement = made.run()
     assert made.evaluation.confirmed
     assert improvement.effect.low > 0
     guided = GuidedPolicy.load(tmp_path / "s" / "guided.safetensors")
     assert guided.rules.rules == improvement.composition.rules
-    assert sum(n for stage, n in told if stage == "experiences") == 60
-    assert {stage for stage, _ in told} == {"experiences", "evaluation", "improvement"}
+    last = {stage: (done, of) for stage, done, of in told}
+    assert last["experiences"] == (60, 60)
+    assert list(last) == ["experiences", "weigh features", "learn rules", "screening", "confirmation", "improvement"]
+    assert all(done == of for done, of in last.values())
     baseline = made.baseline("block")
     assert len(baseline.verdicts) == 3
     assert len(made.baseline("rules").verdicts) == len(made.rule_sets)
@@ -134,7 +117,7 @@ def test_changed_settings_are_noticed_not_mixed(tmp_path, policy_file, change, m
 
 def test_a_changed_policy_is_noticed(tmp_path, policy_file) -> None:
     study(tmp_path, policy_file)
-    with pytest.raises(LegibleError, match="policy and environment was"):
+    with pytest.raises(LegibleError, match="the policy or the environment acts otherwise"):
         study(tmp_path, mirror_world.policy())
 
 
@@ -151,6 +134,66 @@ def test_a_vetoed_rule_is_not_in_the_composition(tmp_path) -> None:
     assert vetoed
     bound = study(tmp_path / "bound", mirror_world.policy(), veto=vetoed)
     assert not set(bound.improvement.composition.rules) & set(free.improvement.composition.rules)
+
+
+def test_a_folder_is_all_that_it_takes_to_open_a_study(tmp_path, policy_file) -> None:
+    (tmp_path / "mirror.toml").write_text(mirror_world.MIRROR)
+    given = Path(tmp_path / "given.safetensors")
+    given.write_bytes(policy_file.read_bytes())
+    spec = EnvironmentSpec("mirror_world:MirrorWorld", {"noise": 0.5})
+    made = Study(
+        tmp_path / "s",
+        spec,
+        given,
+        relations=[tmp_path / "mirror.toml"],
+        rules=["+Right <- right & luck > -9"],
+        veto=["+Stay <- left"],
+        seed=3,
+        settings=SETTINGS,
+        engine=InProcess(),
+    )
+    before = outcome(made)
+    given.unlink()
+    (tmp_path / "mirror.toml").unlink()
+    opened = Study.open(tmp_path / "s", engine=InProcess())
+    assert opened.environment == spec
+    assert (opened.seed, opened.settings, opened.policy_name) == (3, SETTINGS, str(given))
+    assert opened.versions["numpy"] == np.__version__
+    assert outcome(opened) == before
+    assert opened.guided_policy().rules == made.improvement.composition
+
+
+def test_relations_that_were_objects_are_opened_as_files(tmp_path, policy_file) -> None:
+    made = study(tmp_path, policy_file)
+    assert Study.open(tmp_path, engine=InProcess()).relations == made.relations
+
+
+def test_what_a_folder_cannot_hold_is_asked_for(tmp_path) -> None:
+    study(tmp_path / "object", mirror_world.policy())
+    with pytest.raises(LegibleError, match=r"give it as Study\.open"):
+        Study.open(tmp_path / "object")
+    assert Study.open(tmp_path / "object", policy=mirror_world.policy()).policy_name == ""
+    spec = EnvironmentSpec("mirror_world:MirrorWorld", {"noise": np.float32(2)})
+    Study(tmp_path / "argument", spec, mirror_world.policy(), settings=SETTINGS)
+    with pytest.raises(LegibleError, match="argument 'noise' is nothing that a file can hold"):
+        Study.open(tmp_path / "argument", policy=mirror_world.policy())
+    with pytest.raises(LegibleError, match="no such folder"):
+        Study.open(tmp_path / "nowhere")
+    with pytest.raises(LegibleError, match="holds no study"):
+        Study.open(tmp_path)
+
+
+def test_a_policy_of_another_width_is_refused_at_once(tmp_path) -> None:
+    with pytest.raises(LegibleError, match="reads 5 features, but the environment shows 4"):
+        Study(tmp_path, "CartPole-v1", mirror_world.policy())
+    assert not list(tmp_path.iterdir())
+
+
+def test_baselines_that_were_run_are_found_again(tmp_path, policy_file) -> None:
+    made = study(tmp_path, policy_file)
+    assert made.baselines == {}
+    first = made.baseline("enforce")
+    assert study(tmp_path, policy_file).baselines == {"enforce": first}
 
 
 def test_without_relations_the_mined_rules_themselves_are_tested(tmp_path) -> None:
@@ -307,52 +350,3 @@ def test_fingerprints_tell_policies_and_environments_apart() -> None:
     }
     assert len(marks) == 3
     assert fingerprint_of(mirror_world.policy(), WORLD) in marks
-
-
-# ---- settings -----------------------------------------------------------------------------------------------------
-
-
-def test_settings_from_toml(tmp_path) -> None:
-    path = tmp_path / "settings.toml"
-    path.write_text(
-        """
-        episodes = 50
-        time_limit = 5
-        [mining]
-        min_accuracy = 0.8
-        criterion = "purity"
-        [play]
-        sample = true
-        """
-    )
-    settings = StudySettings.from_toml(path)
-    assert (settings.episodes, settings.time_limit, settings.play.sample) == (50, 5.0, True)
-    assert (settings.mining.min_accuracy, settings.mining.criterion) == (0.8, "purity")
-    assert settings.evaluation == EvaluationSettings()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("episode = 5", "there is no setting 'episode'. Did you mean 'episodes'"),
-        ("[mining]\nmin_acuracy = 1", "mining: there is no setting 'min_acuracy'. Did you mean 'min_accuracy'"),
-        ("episodes = 'many'", "episodes must be a whole number, got 'many'"),
-        ("episodes = true", "episodes must be a whole number"),
-        ("mining = 3", "'mining' must be a table"),
-        ("[mining]\nmin_accuracy = 7", "mining: min_accuracy is a share"),
-        ("[mining]\ncriterion = 'luck'", "criterion must be"),
-        ("[play]\nsample = 1", "sample must be true or false"),
-        ("episodes = ", "is not valid TOML"),
-    ],
-)
-def test_wrong_settings_are_named(tmp_path, text, message) -> None:
-    path = tmp_path / "settings.toml"
-    path.write_text(text)
-    with pytest.raises(LegibleError, match=message):
-        StudySettings.from_toml(path)
-
-
-def test_presets() -> None:
-    assert StudySettings.paper().mining == MiningSettings.paper()
-    assert StudySettings.paper().evaluation.episodes == 250
-    assert StudySettings.quick().episodes < StudySettings().episodes

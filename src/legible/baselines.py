@@ -96,6 +96,7 @@ def _test_rows(
     keys: NDArray[np.uint64],
     steps: NDArray[np.int64],
     epsilon: float,
+    guided_epsilon: float,
     sample: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
     n = scores.shape[0]
@@ -116,7 +117,7 @@ def _test_rows(
                 else:
                     masked = scores[i].copy()
                     masked[changed_actions[t, k]] = -np.inf
-                    actions[i] = choose_row(masked, keys[i], steps[i], epsilon, sample)
+                    actions[i] = choose_row(masked, keys[i], steps[i], guided_epsilon, sample)
                 changed[i] = actions[i] != wanted
     return actions, fired, changed
 
@@ -155,6 +156,7 @@ class RandomTestChooser:
             self._keys[episodes],
             steps,
             self._play.epsilon,
+            self._play.epsilon if self._play.epsilon_when_guided else 0.0,
             self._play.sample,
         )
         self.fired[episodes[fired]] += 1

@@ -1,86 +1,110 @@
-"""The command line: thin; it parses, calls the library and draws."""
+"""The command line: thin; it parses, calls the library and draws.
+
+Exit codes: 0; 1 when a command ran but the answer is no, or something failed on the way; 2 when what was given is
+wrong; 130 after Ctrl-C.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-import time
-from collections.abc import Callable
+import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import gymnasium
-import numpy as np
 import typer
-from rich.console import Console
-from rich.markup import escape
 
+from legible.cli_check import check
+from legible.cli_drawing import complain, say
+from legible.cli_play import play
 from legible.cli_relations import relations_app
+from legible.cli_reproduce import reproduce
+from legible.cli_study import baselines, compare, evaluate, explain, generalise, improve, mine, report, run, settings
 from legible.cli_training import export, train, zoo
-from legible.environments import EnvironmentSpec, ObservationEncoder, count_actions, first_action
 from legible.errors import LegibleError
+
+STOPPED = 130
+_STUDY = "A study"
+_STEPS = "Its steps, each alone"
+_OTHERS = "Policies and environments"
 
 app = typer.Typer(
     help="Find out where a reinforcement-learning policy is weak, why, and mend it with rules.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
-app.add_typer(relations_app, name="relations")
-for command in (train, zoo, export):
-    app.command()(command)
+for panel, commands in {
+    _STUDY: (run, compare, settings),
+    _STEPS: (mine, generalise, evaluate, improve, explain, report, baselines),
+    _OTHERS: (check, play, train, zoo, export, reproduce),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(relations_app, name="relations", rich_help_panel=_OTHERS)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from legible import __version__  # noqa: PLC0415
+
+        typer.echo(f"legible {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
-def _about() -> None:
-    """Keep the commands as sub-commands while there is only one."""
-
-
-@app.command()
-def play(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="Environment id, such as legible/PacmanSmall-v0.")],
-    policy: Annotated[
-        str | None, typer.Argument(metavar="[POLICY]", help="Policy file (.zip, .safetensors); random actions without.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the episode and of random actions.")] = 0,
-    fps: Annotated[float, typer.Option(min=0.1, help="Frames a second, in a terminal.")] = 12,
+def _about(
+    version: bool = typer.Option(False, "--version", callback=_say_version, is_eager=True, help="Say the version."),
 ) -> None:
-    """Watch one episode in the terminal."""
-    console = Console()
-    environment = EnvironmentSpec(env).make(render_mode="ansi")
-    choose = _chooser(environment, policy, seed)
-    observation, info = environment.reset(seed=seed)
-    total, over = 0.0, False
-    while not over:
-        observation, reward, terminated, truncated, info = environment.step(choose(observation))
-        total += float(reward)
-        over = terminated or truncated
-        if console.is_terminal:
-            console.clear()
-            console.print(environment.render(), highlight=False, markup=False)
-            time.sleep(1 / fps)
-    if not console.is_terminal:
-        console.print(environment.render(), highlight=False, markup=False)
-    outcome = "over" if "is_success" not in info else "won" if info["is_success"] else "not won"
-    console.print(f"The episode is {outcome}; return {total:g}.")
-
-
-def _chooser(env: gymnasium.Env[Any, Any], path: str | None, seed: int) -> Callable[[Any], np.int64]:
-    """Choose actions as a policy says, or at random without one."""
-    n_actions, first = count_actions(env.action_space), first_action(env.action_space)
-    if path is None:
-        rng = np.random.default_rng(seed)
-        return lambda _: np.int64(first + rng.integers(n_actions))
-    from legible.policies import load_policy  # noqa: PLC0415 (torch takes seconds to import)
-
-    encoder = ObservationEncoder.of(env.observation_space)
-    policy = load_policy(path, n_features=encoder.width, n_actions=n_actions)
-    return lambda observation: np.int64(first + policy.scores(encoder.encode([observation]))[0].argmax())
+    """Find out where a reinforcement-learning policy is weak, why, and mend it with rules."""
 
 
 def main() -> None:
-    """Run the command line; what goes wrong is one line on standard error and exit code 2."""
-    sys.path.insert(0, str(Path.cwd()))  # so that module:factory finds modules of the user's folder
+    """Run the command line; what goes wrong is one line on standard error and an exit code, never a traceback."""
+    # So that module:factory finds modules of the user's folder, in this process and in workers.
+    sys.path.insert(0, str(Path.cwd()))
+    words = sys.argv[1:]
     try:
-        app()
+        sys.exit(_run())
     except LegibleError as error:
-        Console(stderr=True).print(f"[bold red]legible:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+        complain(str(error))
+        _show_where(words)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os._exit(1)  # whoever read our output left; flushing it would complain again
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        complain(f"{place}{error.strerror or error}.")
+        _show_where(words)
+        sys.exit(1)
+    except Exception as error:
+        complain(f"unexpected {type(error).__name__}: {error} (with --verbose: where; please report it).")
+        _show_where(words)
+        sys.exit(1)
+
+
+def _run() -> int:
+    """Run a command and return its exit code."""
+    try:
+        result: Any = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        result = STOPPED
+    except Exception as error:
+        # Mistakes in the words themselves: Typer has its own copy of Click's exceptions, which all know their code.
+        if not hasattr(error, "exit_code") or not hasattr(error, "format_message"):
+            raise
+        complain(f"{error.format_message()} ('legible {_command()}--help' shows how it is used.)")
+        return int(error.exit_code)
+    if result == STOPPED:
+        say("\nStopped. What was finished is kept; give the same command again to go on.")
+    return result if isinstance(result, int) else 0
+
+
+def _command() -> str:
+    first = sys.argv[1] if len(sys.argv) > 1 else ""
+    return f"{first} " if first and not first.startswith("-") else ""
+
+
+def _show_where(words: list[str]) -> None:
+    if "-v" in words or "--verbose" in words:
+        traceback.print_exc()

@@ -22,7 +22,7 @@ def train(
     steps: Annotated[int | None, typer.Option(min=1, help="Environment steps; by default the preset's.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of networks, exploration and environment.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to, without suffix. [default: policies/ENV-ALGO-SEED]")
+        Path | None, typer.Option(metavar="FILE", help="Where to, without suffix. \\[default: policies/ENV-ALGO-SEED]")
     ] = None,
 ) -> None:
     """Train one policy with Stable-Baselines3, with the paper's hyperparameters where it has some.

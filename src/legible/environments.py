@@ -1,6 +1,7 @@
 """Environments by name: making them, saying whether they fit, and naming what they show.
 
-- `EnvironmentSpec`: an id or ``module:factory`` with arguments; enough to make the environment again, anywhere.
+- `EnvironmentSpec`: an id or ``module:factory`` with arguments and wrappers; enough to make the environment again,
+  anywhere. Packages that are known to register environments are imported when one of theirs is asked for.
 - `ObservationEncoder`: observations of any supported space as rows of float32.
 - `feature_space_of`: names from the environment, from a TOML file, or ``f0, f1, …``.
 """
@@ -8,6 +9,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,20 +32,42 @@ Env: TypeAlias = gymnasium.Env[Any, Any]
 _ARGUMENTS_OF_MAKE = {"max_episode_steps", "disable_env_checker"}
 
 
+# Packages whose environments Gymnasium knows only after an import: the ids, the package, how it is installed.
+_PACKAGES = (
+    (r"(highway|exit|intersection|lane-keeping|merge|parking|racetrack|roundabout|two-way|u-turn)\b.*", "highway_env"),
+    (r"(MiniGrid|BabyAI)-.*", "minigrid"),
+    (r"ALE/.*", "ale_py"),
+)
+_INSTALL = {"highway_env": "legible-rl[highway]", "minigrid": "minigrid", "ale_py": "ale-py"}
+
+
 class UnfitEnvironmentError(LegibleError):
     """An environment that cannot be made, or that legible cannot work with."""
 
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """What it takes to make an environment: an id of Gymnasium's, or ``module:factory``, and arguments.
+    """What it takes to make an environment.
 
+    Parameters
+    ----------
+    name
+        An id of Gymnasium's, or ``module:factory``.
+    arguments
+        For the factory, or for ``gymnasium.make``.
+    wrappers
+        Wrappers to put around it, the innermost first, each as ``module:class``, such as
+        ``gymnasium.wrappers:FlattenObservation``.
+
+    Examples
+    --------
     >>> EnvironmentSpec("CartPole-v1").make().action_space
     Discrete(2)
     """
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    wrappers: tuple[str, ...] = ()
 
     def make(self, **more: Any) -> Env:
         """Make one environment."""
@@ -51,8 +75,13 @@ class EnvironmentSpec:
         factory = self._factory()
         with self._explained():
             if factory is not None:
-                return _checked(factory(**arguments), self.name)
-            return gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
+                made = _checked(factory(**arguments), self.name)
+            else:
+                _import_package(self.name)
+                made = gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
+        for wrapper in self.wrappers:
+            made = _wrapped(made, wrapper)
+        return made
 
     def make_batch(self, n: int) -> VectorEnv[Any, Any, Any] | None:
         """Make n environments in one, if this environment has a vector form in which every episode has its own seed.
@@ -62,6 +91,9 @@ class EnvironmentSpec:
         it then takes ``autoreset_mode="Disabled"`` and ``copy=False``, and ``reset`` a list of seeds with a
         ``reset_mask``. Wrappers and time limits around the single environment rule the vector form out.
         """
+        if self.wrappers:
+            return None
+        _import_package(self.name)
         spec = None if self._factory() is not None else _registered(self.name.rpartition(":")[2])
         if spec is None or spec.vector_entry_point is None:
             return None
@@ -131,6 +163,38 @@ def _registered(env_id: str) -> registration.EnvSpec | None:
     return gymnasium.registry.get(registration.get_env_id(namespace, name, version))
 
 
+def _import_package(env_id: str) -> None:
+    """Import the package that registers an environment, if Gymnasium does not know it yet and the package is known."""
+    plain = env_id.rpartition(":")[2]
+    if _registered(plain) is not None:
+        return
+    for pattern, package in _PACKAGES:
+        if re.fullmatch(pattern, plain):
+            try:
+                importlib.import_module(package)
+            except ImportError as error:
+                raise UnfitEnvironmentError(
+                    f"environment {env_id!r} belongs to the package {package}, which cannot be imported ({error}); "
+                    f"pip install '{_INSTALL[package]}'."
+                ) from error
+
+
+def _wrapped(env: Env, name: str) -> Env:
+    """Put a wrapper, named as ``module:class``, around an environment."""
+    module_name, colon, attribute = name.partition(":")
+    if not colon:
+        raise UnfitEnvironmentError(f"wrapper {name!r}: write it as module:class.")
+    try:
+        wrapper = getattr(importlib.import_module(module_name), attribute)
+        return _checked(wrapper(env), name)
+    except UnfitEnvironmentError:
+        raise
+    except Exception as error:
+        raise UnfitEnvironmentError(
+            f"wrapper {name!r} cannot be put around the environment: {type(error).__name__}: {error}."
+        ) from error
+
+
 def as_environment(environment: str | EnvironmentSpec | Env) -> EnvironmentSpec | Env:
     """Return the spec of a name, or the spec or the environment that was given; refuse anything else."""
     if isinstance(environment, str):
@@ -172,8 +236,9 @@ class ObservationEncoder:
                 return cls(int(np.prod(space.shape)), categorical=True)
             case spaces.Dict() | spaces.Tuple():
                 raise UnfitEnvironmentError(
-                    f"observations are a {type(space).__name__} space; flatten them first, for instance with "
-                    "gymnasium.wrappers.FlattenObservation."
+                    f"observations are a {type(space).__name__} space; flatten them first, as for the policy, "
+                    "with the wrapper gymnasium.wrappers:FlattenObservation, minigrid.wrappers:FlatObsWrapper or one "
+                    "of your own (--wrap, or EnvironmentSpec(…, wrappers=…))."
                 )
         raise UnfitEnvironmentError(
             f"observations are a {type(space).__name__} space; Box, Discrete, MultiDiscrete or MultiBinary is needed."

@@ -7,7 +7,12 @@ from collections.abc import Iterable
 
 
 class LegibleError(Exception):
-    """Base class of every error that legible raises on purpose."""
+    """Base class of every error that legible raises on purpose.
+
+    `exit_code` is what the command line ends with: 2 when what was given is wrong, 1 when something failed on the way.
+    """
+
+    exit_code = 2
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

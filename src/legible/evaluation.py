@@ -19,8 +19,10 @@ import numpy as np
 
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
+from legible.frames import data_frame
 from legible.rollout import episode_seeds
 from legible.rules import RuleSet
+from legible.settings import EvaluationSettings
 from legible.statistics import Effect, benjamini_hochberg, paired, standard_error, welch
 from legible.units import UNGUIDED, Setup, Treatment, UnitResult, cut_into_units, run_units
 
@@ -46,34 +48,6 @@ def stage_seeds(seed: int, stage: Stage, first: int, count: int) -> list[int]:
     if first + count > STAGE_EPISODES:
         raise LegibleError(f"{stage}: {first + count} episodes are more than a stage holds ({STAGE_EPISODES}).")
     return episode_seeds(seed, _STAGES.index(stage) * STAGE_EPISODES + first, count)
-
-
-@dataclass(frozen=True)
-class EvaluationSettings:
-    """What decides the verdicts.
-
-    Parameters
-    ----------
-    episodes
-        Episodes for the unguided policy and for each rule set in screening (the paper: 250 in PAC-Man, 100 on the
-        road).
-    alpha
-        Level of all tests.
-    confirmation_episodes
-        Episodes of the fresh block on which candidates are confirmed; 0 leaves confirmation out.
-    """
-
-    episodes: int = 250
-    alpha: float = 0.05
-    confirmation_episodes: int = 500
-
-    def __post_init__(self) -> None:
-        if self.episodes < 2:
-            raise LegibleError(f"episodes must be at least 2 to compare returns, got {self.episodes}.")
-        if self.confirmation_episodes == 1 or self.confirmation_episodes < 0:
-            raise LegibleError(f"confirmation_episodes must be 0 or at least 2, got {self.confirmation_episodes}.")
-        if not 0.0 < self.alpha < 1.0:
-            raise LegibleError(f"alpha must lie between 0 and 1, got {self.alpha}.")
 
 
 @dataclass(frozen=True)
@@ -228,6 +202,10 @@ class Evaluation:
         """Verdicts as plain rows, for JSON or a data frame."""
         return [_row(verdict, space) for verdict in self.verdicts]
 
+    def to_pandas(self, space: FeatureSpace) -> Any:
+        """Return the verdicts as a data frame, a row each."""
+        return data_frame(self.to_rows(space))
+
 
 def _effect(verdict: Verdict) -> float:
     return verdict.confirmation.effect.mean if verdict.confirmation is not None else verdict.difference
@@ -283,7 +261,7 @@ def evaluate(
     stage
         Which block of seeds screening uses.
     confirm
-        Whether candidates are confirmed on fresh seeds (only rule sets can be).
+        Whether candidates are confirmed on fresh seeds.
     run
         How units are run: see `legible.units.run_units`.
     on_episodes
@@ -374,16 +352,17 @@ def _confirm(
     on_episodes: Callable[[int], None] | None,
 ) -> Sample:
     """Put confirmations into the verdicts of the candidates; returns the unguided policy on the same seeds."""
-    rule_sets = [verdicts[i].rule_set for i in candidates]
-    alone = [RuleSet((s.source,), s.source) for s in rule_sets if s.source is not None]
-    fresh = Setup(setup.policy, setup.environment, (*rule_sets, *alone), setup.play)
+    treatments = [verdicts[i].treatment for i in candidates]
+    sources = [t.source if isinstance(t, RuleSet) else None for t in treatments]
+    alone = [RuleSet((source,), source) for source in sources if source is not None]
+    fresh = Setup(setup.policy, setup.environment, (*treatments, *alone), setup.play)
     seeds = stage_seeds(seed, "confirmation", 0, settings.confirmation_episodes)
     blocks = play_all(fresh, [(i, seeds) for i in range(UNGUIDED, len(fresh.treatments))], run, on_episodes)
-    base, guided, lone = blocks[0], blocks[1 : len(rule_sets) + 1], iter(blocks[len(rule_sets) + 1 :])
+    base, guided, lone = blocks[0], blocks[1 : len(treatments) + 1], iter(blocks[len(treatments) + 1 :])
     effects = [paired(block.returns, base.returns) for block in guided]
     q = benjamini_hochberg([effect.p for effect in effects])
     for k, i in enumerate(candidates):
-        rule = next(lone) if rule_sets[k].source is not None else None
+        rule = next(lone) if sources[k] is not None else None
         confirmation = Confirmation(
             effect=effects[k],
             q=float(q[k]),

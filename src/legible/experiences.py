@@ -16,10 +16,10 @@ from legible.environments import Env, EnvironmentSpec, as_environment, feature_s
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.files import write_whole
+from legible.frames import data_frame
 from legible.policies import Policy
 from legible.rollout import (
     DEFAULT_BATCH,
-    STEP_LIMIT,
     PolicyChooser,
     StepRecord,
     check_policy,
@@ -27,6 +27,7 @@ from legible.rollout import (
     make_slots,
     play_episodes,
 )
+from legible.settings import STEP_LIMIT
 
 _COLUMNS = ("observations", "actions", "scores", "episode_ids", "returns", "lengths", "seeds", "success")
 
@@ -90,6 +91,21 @@ class Experiences:
         chosen = np.zeros(self.n_episodes, np.bool_)
         chosen[episodes] = True
         return chosen[self.episode_ids]
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with a row for every step: episode, step, action, features and scores.
+
+        Columns are called by the features' names, scores ``score.<action>``.
+        """
+        starts = np.cumsum(self.lengths) - self.lengths
+        columns: dict[str, Any] = {
+            "episode": self.episode_ids,
+            "step": np.arange(len(self)) - starts[self.episode_ids],
+            "action": np.array(self.space.action_names, dtype=object)[self.actions],
+        }
+        columns |= dict(zip(self.space.names, self.observations.T, strict=True))
+        columns |= {f"score.{name}": self.scores[:, i] for i, name in enumerate(self.space.action_names)}
+        return data_frame(columns)
 
     def save(self, path: str | Path) -> None:
         """Write everything into one ``.npz`` file; whole or not at all."""

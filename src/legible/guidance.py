@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -23,10 +23,8 @@ from legible.policies import NetworkPolicy, Policy, ScoreKind, load_policy, save
 from legible.policies.protocol import as_observations, as_scores
 from legible.rollout import Observations, Scores, check_exploration, choose_row
 from legible.rules import CompiledRules, Rule, RuleSet, triggers
+from legible.settings import Precedence
 from legible.streams import policy_keys
-
-Precedence = Literal["positive", "negative"]
-"""Which rules win in a conflict: "positive" is Algorithm 1; with "negative" a blocked action is never enforced."""
 
 _GUIDANCE = "legible.guidance"
 
@@ -82,6 +80,7 @@ def _guide(
     keys: NDArray[np.uint64],
     steps: NDArray[np.int64],
     epsilon: float,
+    guided_epsilon: float,
     sample: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Guide every row with its own rule set (−1: none); returns actions, which rows fired, and which were changed."""
@@ -98,7 +97,7 @@ def _guide(
             fired[i] = _guide_row(rules, rule_sets[i], observations[i], negative_first, guided, marks)
         if fired[i]:
             wanted = actions[i]
-            actions[i] = choose_row(guided, keys[i], steps[i], epsilon, sample)
+            actions[i] = choose_row(guided, keys[i], steps[i], guided_epsilon, sample)
             changed[i] = actions[i] != wanted
     return actions, fired, changed
 
@@ -128,6 +127,8 @@ class GuidedChooser:
         For every episode, its seed.
     epsilon, sample
         Random actions, guided or not: see `legible.rollout.choose_actions`. Rules hold when the policy explores, too.
+    epsilon_when_guided
+        Whether random actions are taken in states in which a rule triggers, too.
     precedence
         Which rules win where they conflict.
 
@@ -145,6 +146,7 @@ class GuidedChooser:
         seeds: Sequence[int],
         *,
         epsilon: float = 0.0,
+        epsilon_when_guided: bool = True,
         sample: bool = False,
         precedence: Precedence = "positive",
     ) -> None:
@@ -159,6 +161,7 @@ class GuidedChooser:
         self._sets = np.append(chosen, -1)
         self._keys = policy_keys([*seeds, 0])
         self._epsilon, self._sample = epsilon, sample
+        self._guided_epsilon = epsilon if epsilon_when_guided else 0.0
         self._negative_first = precedence == "negative"
         self.fired = np.zeros(len(seeds), np.int64)
         self.changed = np.zeros(len(seeds), np.int64)
@@ -177,6 +180,7 @@ class GuidedChooser:
             self._keys[episodes],
             steps,
             self._epsilon,
+            self._guided_epsilon,
             self._sample,
         )
         self.fired[episodes[fired]] += 1
@@ -246,6 +250,9 @@ class GuidedPolicy:
         Which rules win where they conflict.
     seed
         Of the random choices where all actions are blocked, or where actions are sampled.
+    observation_shape
+        Shape of one observation. Needed only where one cannot be told from a batch of one: ``()`` where observations
+        are single discrete numbers.
 
     Examples
     --------
@@ -267,6 +274,7 @@ class GuidedPolicy:
         *,
         precedence: Precedence = "positive",
         seed: int = 0,
+        observation_shape: tuple[int, ...] | None = None,
     ) -> None:
         _check_precedence(precedence)
         self.rules = rules if isinstance(rules, RuleSet) else RuleSet(tuple(rules))
@@ -277,6 +285,7 @@ class GuidedPolicy:
         self.policy = policy
         self.space = space
         self.precedence = precedence
+        self.observation_shape = observation_shape
         self._compiled = CompiledRules.compile([self.rules])
         self._rng = np.random.default_rng(seed)
 
@@ -322,14 +331,25 @@ class GuidedPolicy:
     ) -> tuple[NDArray[np.int64], Any]:
         """Choose actions as Stable-Baselines3's ``predict`` does, for one observation or a batch."""
         array = np.asarray(observation, np.float32)
-        single = array.size == len(self.space) and array.ndim <= 1
-        scores = self.scores(array.reshape(-1, len(self.space)))
+        width = len(self.space)
+        if array.size % width:
+            raise LegibleError(f"an observation has {width} features, got an array of shape {array.shape}.")
+        single = self._is_single(array)
+        scores = self.scores(array.reshape(-1, width))
         keys = self._rng.integers(0, 2**63, len(scores), dtype=np.uint64)
         sample = not deterministic and self.kind == "log-probabilities"
         actions = np.array(
             [choose_row(row, key, 0, 0.0, sample) for row, key in zip(scores, keys, strict=True)], np.int64
         )
         return (actions[0] if single else actions), state
+
+    def _is_single(self, array: NDArray[np.float32]) -> bool:
+        """Whether an array is one observation, of whatever shape, and no batch."""
+        if self.observation_shape is not None:
+            return array.shape == self.observation_shape
+        if array.size != len(self.space):
+            return False
+        return array.ndim <= 1 or (array.shape[0] != 1 and array.shape[-1] != len(self.space))
 
     def explain(self, observation: ArrayLike) -> Intervention:
         """Say what is done in a state, which rules triggered, and what the policy wanted."""
@@ -356,8 +376,13 @@ class GuidedPolicy:
         document = {"rules": self.rules.to_dict(), "space": self.space.to_dict(), "precedence": self.precedence}
         save_policy(self.policy, path, metadata={_GUIDANCE: json.dumps(document)})
 
+    @staticmethod
+    def is_in(policy: Policy) -> bool:
+        """Whether the file that a policy was loaded from has rules, too, so that `load` gives a guided policy."""
+        return _GUIDANCE in getattr(policy, "metadata", {})
+
     @classmethod
-    def load(cls, path: str | Path, *, seed: int = 0) -> GuidedPolicy:
+    def load(cls, path: str | Path, *, seed: int = 0, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:
         """Read what `save` wrote."""
         policy = load_policy(path)
         text = getattr(policy, "metadata", {}).get(_GUIDANCE)
@@ -366,4 +391,11 @@ class GuidedPolicy:
         document = json.loads(text)
         space = FeatureSpace.from_dict(document["space"], str(path))
         rules = RuleSet.from_dict(document["rules"])
-        return cls(policy, rules, space, precedence=document["precedence"], seed=seed)
+        return cls(
+            policy,
+            rules,
+            space,
+            precedence=document["precedence"],
+            seed=seed,
+            observation_shape=observation_shape,
+        )

@@ -8,52 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any
 
-from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Runner, Sample, Verdict, play_all, stage_seeds
+from legible.features import FeatureSpace
+from legible.frames import data_frame
 from legible.rules import Rule, RuleSet
+from legible.settings import ImprovementSettings
 from legible.statistics import Effect, paired
-from legible.units import UNGUIDED, Setup, run_units
-
-Order = Literal["mined", "effect", "negative-first"]
-Candidates = Literal["weaknesses", "confirmed"]
-
-
-@dataclass(frozen=True)
-class ImprovementSettings:
-    """What decides the composition.
-
-    Parameters
-    ----------
-    episodes
-        Episodes for each step of the composition.
-    final_episodes
-        Episodes of the figure that is quoted: base and composition on the same fresh seeds.
-    candidates
-        Which rule sets are tried: "weaknesses" (the paper: Welch's p below alpha) or only "confirmed" ones.
-    most_candidates
-        Try at most this many, the largest screening differences first; 0 tries all.
-    order
-        In which order: as "mined" (the paper), by "effect", or "negative-first".
-    """
-
-    episodes: int = 500
-    final_episodes: int = 1000
-    candidates: Candidates = "weaknesses"
-    most_candidates: int = 20
-    order: Order = "mined"
-
-    def __post_init__(self) -> None:
-        for name in ("episodes", "final_episodes"):
-            if getattr(self, name) < 2:
-                raise LegibleError(f"{name} must be at least 2, got {getattr(self, name)}.")
-        if self.most_candidates < 0:
-            raise LegibleError(f"most_candidates cannot be negative, got {self.most_candidates}.")
-        if self.candidates not in {"weaknesses", "confirmed"}:
-            raise LegibleError(f"candidates must be 'weaknesses' or 'confirmed', got {self.candidates!r}.")
-        if self.order not in {"mined", "effect", "negative-first"}:
-            raise LegibleError(f"order must be 'mined', 'effect' or 'negative-first', got {self.order!r}.")
+from legible.units import UNGUIDED, Setup, UnitResult, run_units
 
 
 @dataclass(frozen=True)
@@ -62,6 +25,7 @@ class Step:
 
     rule_set: RuleSet
     mean: float
+    error: float
     accepted: bool
 
 
@@ -77,6 +41,8 @@ class Improvement:
         Their union: the rules of the guided policy.
     steps
         How it came about.
+    chosen
+        The composition on the seeds on which it was chosen: the paper's figure, too good because it was picked for it.
     base, guided
         Both policies on the fresh seeds of the final figure; the same sample when the composition is empty.
     effect
@@ -86,10 +52,28 @@ class Improvement:
     rule_sets: tuple[RuleSet, ...]
     composition: RuleSet
     steps: tuple[Step, ...]
+    chosen: Sample
     base: Sample
     guided: Sample
     effect: Effect
     settings: ImprovementSettings
+
+    def to_rows(self, space: FeatureSpace) -> list[dict[str, Any]]:
+        """The steps of the composition as plain rows, for JSON or a data frame."""
+        return [
+            {
+                "rule": (step.rule_set.source or step.rule_set.rules[0]).text(space),
+                "rules": len(step.rule_set),
+                "mean": step.mean,
+                "error": step.error,
+                "accepted": step.accepted,
+            }
+            for step in self.steps
+        ]
+
+    def to_pandas(self, space: FeatureSpace) -> Any:
+        """Return the steps of the composition as a data frame, a row each."""
+        return data_frame(self.to_rows(space), ("rule", "rules", "mean", "error", "accepted"))
 
 
 def improve(
@@ -123,22 +107,31 @@ def improve(
     settings = settings or ImprovementSettings()
     seeds = stage_seeds(seed, "composition", 0, settings.episodes)
 
-    def mean_return(rules: RuleSet | None) -> float:
+    def play(rules: RuleSet | None) -> Sample:
         treatments = () if rules is None else (rules,)
         this = replace(setup, treatments=treatments)
-        return float(play_all(this, [(len(treatments) - 1, seeds)], run, on_episodes)[0].returns.mean())
+        return Sample.of(play_all(this, [(len(treatments) - 1, seeds)], run, on_episodes)[0])
 
-    best = mean_return(None)
+    best = play(None)
     composition, accepted, steps = RuleSet(()), [], []
     for verdict in _candidates(evaluation, settings, veto):
         trial = composition | verdict.rule_set
-        mean = mean_return(trial)
-        if mean > best:
-            best, composition = mean, trial
+        tried = play(trial)
+        if tried.mean > best.mean:
+            best, composition = tried, trial
             accepted.append(verdict.rule_set)
-        steps.append(Step(verdict.rule_set, mean, composition is trial))
-    base, guided, effect = _final(setup, composition, seed, settings, run, on_episodes)
-    return Improvement(tuple(accepted), composition, tuple(steps), base, guided, effect, settings)
+        steps.append(Step(verdict.rule_set, tried.mean, tried.error, composition is trial))
+    base, guided = play_final(setup, composition, seed=seed, settings=settings, run=run, on_episodes=on_episodes)
+    return Improvement(
+        rule_sets=tuple(accepted),
+        composition=composition,
+        steps=tuple(steps),
+        chosen=best,
+        base=Sample.of(base),
+        guided=Sample.of(guided),
+        effect=paired(guided.returns, base.returns),
+        settings=settings,
+    )
 
 
 def _candidates(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:
@@ -157,17 +150,20 @@ def _candidates(evaluation: Evaluation, settings: ImprovementSettings, veto: Col
     return allowed
 
 
-def _final(
+def play_final(
     setup: Setup,
     composition: RuleSet,
+    *,
     seed: int,
     settings: ImprovementSettings,
-    run: Runner,
-    on_episodes: Callable[[int], None] | None,
-) -> tuple[Sample, Sample, Effect]:
-    """Base and composition on the same fresh seeds."""
+    run: Runner = run_units,
+    on_episodes: Callable[[int], None] | None = None,
+) -> tuple[UnitResult, UnitResult]:
+    """Play base and composition on the same fresh seeds, those of the final figure.
+
+    The units are the same whenever it is called, so a study that has them in its store plays nothing again.
+    """
     seeds = stage_seeds(seed, "final", 0, settings.final_episodes)
     this = replace(setup, treatments=(composition,) if len(composition) else ())
     blocks = play_all(this, [(i, seeds) for i in range(UNGUIDED, len(this.treatments))], run, on_episodes)
-    base, guided = blocks[0], blocks[-1]
-    return Sample.of(base), Sample.of(guided), paired(guided.returns, base.returns)
+    return blocks[0], blocks[-1]

@@ -1,6 +1,5 @@
 """Step 1 of the paper, rule mining: from experiences to rules that say what a policy does and what it avoids.
 
-- `MiningSettings`: every number that decides what is mined; `MiningSettings.paper` has the authors' own.
 - `mine`: weighs features with LIME, learns rules with RIPPER for every action and polarity, and keeps the rules that
   hold on episodes which learning has not seen.
 - `MinedRule`, `Mining`: the rules with their figures, and all that they were made with.
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,78 +23,16 @@ from legible.errors import LegibleError
 from legible.experiences import Experiences
 from legible.features import FeatureSpace, Intervals, deciles
 from legible.files import write_whole
+from legible.frames import data_frame
 from legible.lime import Importance, weigh
 from legible.policies import Policy
 from legible.ripper import learn_rules
 from legible.rollout import one_thread
 from legible.rules import CompiledRules, Condition, Polarity, Rule
+from legible.settings import MiningSettings
 
-Criterion = Literal["agreement", "purity"]
+_ROW = ("rule", "paper", "polarity", "action", "conditions", "agreement", "coverage", "purity", "triggered")
 POLARITIES: tuple[Polarity, Polarity] = ("+", "-")
-
-
-@dataclass(frozen=True)
-class MiningSettings:
-    """What decides which rules are mined.
-
-    Parameters
-    ----------
-    held_out
-        Share of the episodes that learning does not see and on which rules are judged.
-    sampled
-        Share of the other states from which rules are learned.
-    weighed_states, lime_samples, lime_pools, kernel_width
-        How many states LIME weighs, with how many samples each, drawn from how many independent pools; the width of its
-        kernel as a multiple of √features (or of √numeric features with `kernel_counts_numeric`).
-    optimizations, prune_fraction, description_length_allowance
-        RIPPER's own settings.
-    min_accuracy, min_coverage
-        Bounds that a rule must reach on the held-out episodes.
-    criterion
-        What accuracy means. "agreement", as in the paper: of the states that trigger the rule, the share in which the
-        policy did as the rule says. "purity": the share of included states among the included and excluded ones, which
-        is stricter for negative rules, since nearly any of them agrees with an action that is rarely taken.
-    """
-
-    held_out: float = 0.2
-    sampled: float = 1.0
-    weighed_states: int = 100
-    lime_samples: int = 5000
-    lime_pools: int = 100
-    kernel_width: float = 0.75
-    kernel_counts_numeric: bool = False
-    optimizations: int = 2
-    prune_fraction: float = 1 / 3
-    description_length_allowance: float = 64.0
-    min_accuracy: float = 0.9
-    min_coverage: float = 0.01
-    criterion: Criterion = "agreement"
-
-    def __post_init__(self) -> None:
-        for name in ("held_out", "sampled"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise LegibleError(f"{name} is a share above 0 and up to 1, got {getattr(self, name)}.")
-        if self.held_out == 1.0:
-            raise LegibleError("held_out must be below 1: some episodes are needed to learn from.")
-        for name in ("min_accuracy", "min_coverage"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise LegibleError(f"{name} is a share between 0 and 1, got {getattr(self, name)}.")
-        if self.weighed_states < 0:
-            raise LegibleError(f"weighed_states cannot be negative, got {self.weighed_states}.")
-        if self.criterion not in {"agreement", "purity"}:
-            raise LegibleError(f"criterion must be 'agreement' or 'purity', got {self.criterion!r}.")
-
-    @classmethod
-    def paper(cls) -> MiningSettings:
-        """The authors' settings: the paper's, and those of their experiments where the paper is silent."""
-        return cls(
-            sampled=0.2,
-            kernel_width=0.5,
-            kernel_counts_numeric=True,
-            optimizations=5,
-            prune_fraction=0.33,
-            description_length_allowance=128.0,
-        )
 
 
 @dataclass(frozen=True)
@@ -188,6 +125,10 @@ class Mining:
             }
             for m in self.rules
         ]
+
+    def to_pandas(self) -> Any:
+        """Return the rules as a data frame, a row each."""
+        return data_frame(self.to_rows(), _ROW)
 
 
 def inclusion(experiences: Experiences, action: int, polarity: Polarity) -> NDArray[np.bool_]:

@@ -33,12 +33,12 @@ from legible.environments import (
 from legible.errors import LegibleError
 from legible.policies import Policy
 from legible.policies.protocol import as_scores
+from legible.settings import STEP_LIMIT
 from legible.streams import check_seed, key_of_seed, policy_keys, uniform
 
 Observations = NDArray[np.float32]
 Scores = NDArray[np.floating[Any]]
 DEFAULT_BATCH = 256
-STEP_LIMIT = 100_000
 
 
 class Slots(Protocol):
@@ -179,10 +179,14 @@ class SingleSlots(_SlotArrays):
             env.close()
 
 
-def _failure(seed: int, error: Exception) -> UnfitEnvironmentError:
-    return UnfitEnvironmentError(
-        f"in the episode with seed {seed} the environment raised {type(error).__name__}: {error}"
-    )
+class EpisodeFailedError(UnfitEnvironmentError):
+    """An episode in which the environment raised an error."""
+
+    exit_code = 1
+
+
+def _failure(seed: int, error: Exception) -> EpisodeFailedError:
+    return EpisodeFailedError(f"in the episode with seed {seed} the environment raised {type(error).__name__}: {error}")
 
 
 def make_slots(environment: str | EnvironmentSpec | Env, n: int, cost_name: str = "") -> Slots:

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from legible.engines import Engine, Failed, InProcess
 from legible.environments import Env, EnvironmentSpec, first_action
 from legible.errors import LegibleError
-from legible.guidance import GuidedChooser, Precedence
+from legible.guidance import GuidedChooser
 from legible.policies import Policy
-from legible.rollout import STEP_LIMIT, Chooser, StepRecord, make_slots, play_episodes
+from legible.rollout import Chooser, StepRecord, make_slots, play_episodes
 from legible.rules import RuleSet
+from legible.settings import PlaySettings
 
 UNGUIDED = -1
 
@@ -46,40 +47,6 @@ class Treatment(Protocol):
     @staticmethod
     def chooser(setup: Setup, episodes: NDArray[np.int64], seeds: Sequence[int]) -> CountingChooser:
         """Make the chooser that plays episodes, each with its treatment (−1: none)."""
-
-
-@dataclass(frozen=True)
-class PlaySettings:
-    """How episodes are played.
-
-    Parameters
-    ----------
-    epsilon, sample
-        Random actions, guided and unguided alike.
-    precedence
-        Which rules win where they conflict: "positive" is the paper's Algorithm 1.
-    batch
-        Episodes side by side in a unit.
-    unit_episodes
-        Episodes in a unit.
-    step_limit
-        Steps after which an endless episode is cut off.
-    cost
-        An entry of the environment's infos that is added up beside the reward; "" for none.
-    """
-
-    epsilon: float = 0.0
-    sample: bool = False
-    precedence: Precedence = "positive"
-    batch: int = 256
-    unit_episodes: int = 2500
-    step_limit: int = STEP_LIMIT
-    cost: str = ""
-
-    def __post_init__(self) -> None:
-        for name in ("batch", "unit_episodes", "step_limit"):
-            if getattr(self, name) < 1:
-                raise LegibleError(f"{name} must be at least 1, got {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)
@@ -104,6 +71,7 @@ class Setup:
             episodes,
             seeds,
             epsilon=self.play.epsilon,
+            epsilon_when_guided=self.play.epsilon_when_guided,
             sample=self.play.sample,
             precedence=self.play.precedence,
         )
@@ -226,6 +194,8 @@ def cut_into_units(treatments: Sequence[int], seeds: Sequence[int], unit_episode
 
 class UnitFailedError(LegibleError):
     """A unit that could not be played, with the environment's own error."""
+
+    exit_code = 1
 
 
 Store = MutableMapping[str, UnitResult]

@@ -34,6 +34,7 @@ import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
+from legible.files import write_whole
 from legible.policies.activations import Activation
 from legible.policies.encoding import encoding_from_json
 from legible.policies.network import Layer, NetworkPolicy
@@ -94,9 +95,8 @@ def save_policy(
         document = json.dumps(_document(described), sort_keys=True)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{file}: the metadata must be plain data that JSON can hold: {error}") from error
-    part = file.with_name(f"{file.name}.part")
-    part.write_bytes(safetensors.numpy.save(_tensors(described), metadata={"legible": document}))
-    part.replace(file)
+    content = safetensors.numpy.save(_tensors(described), metadata={"legible": document})
+    write_whole(file, lambda part: part.write(content))
     return file
 
 

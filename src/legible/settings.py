@@ -1,0 +1,465 @@
+"""Settings: every number of a study, written once.
+
+The dataclasses here are the single source of the command line's options, of settings files (TOML) and of their help:
+the sentences in the docstrings are what people read.
+
+- `StudySettings`: all of them; `StudySettings.paper` and `StudySettings.quick` are presets.
+- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `BaselineSettings`: one for each step.
+- `all_settings`: every setting with its name, type, default and help, for whoever makes options or documents of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from legible.errors import LegibleError, did_you_mean
+
+if TYPE_CHECKING:
+    from legible.environments import EnvironmentSpec
+
+Criterion = Literal["agreement", "purity"]
+Precedence = Literal["positive", "negative"]
+"""Which rules win in a conflict: "positive" is Algorithm 1; with "negative" a blocked action is never enforced."""
+Candidates = Literal["weaknesses", "confirmed"]
+Order = Literal["mined", "effect", "negative-first"]
+STEP_LIMIT = 100_000
+# Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
+SINGLE_BATCH, SINGLE_UNIT = 25, 100
+
+
+class SettingsError(LegibleError):
+    """A setting that is not there, or that has a value it cannot have."""
+
+
+@dataclass(frozen=True)
+class MiningSettings:
+    """What decides which rules are mined.
+
+    Parameters
+    ----------
+    held_out
+        Share of the episodes that learning does not see and on which rules are judged.
+    sampled
+        Share of the other states from which rules are learned.
+    weighed_states
+        How many states LIME weighs; 0 leaves it out.
+    lime_samples
+        Samples that LIME draws for each state.
+    lime_pools
+        Independent pools that these samples are drawn from.
+    kernel_width
+        Width of LIME's kernel, as a multiple of the root of the number of features.
+    kernel_counts_numeric
+        Whether only numeric features count for the kernel's width.
+    optimizations
+        RIPPER's rounds of optimisation.
+    prune_fraction
+        Share of the states on which RIPPER prunes rules.
+    description_length_allowance
+        Bits by which RIPPER's description may grow before it stops.
+    min_accuracy
+        Share of the held-out states that trigger a rule in which it must be right.
+    min_coverage
+        Share of the held-out states that must trigger a rule.
+    criterion
+        What accuracy means. "agreement", as in the paper: of the states that trigger the rule, the share in which the
+        policy did as the rule says. "purity": the share of included states among the included and excluded ones, which
+        is stricter for negative rules, since nearly any of them agrees with an action that is rarely taken.
+    """
+
+    held_out: float = 0.2
+    sampled: float = 1.0
+    weighed_states: int = 100
+    lime_samples: int = 5000
+    lime_pools: int = 100
+    kernel_width: float = 0.75
+    kernel_counts_numeric: bool = False
+    optimizations: int = 2
+    prune_fraction: float = 1 / 3
+    description_length_allowance: float = 64.0
+    min_accuracy: float = 0.9
+    min_coverage: float = 0.01
+    criterion: Criterion = "agreement"
+
+    def __post_init__(self) -> None:
+        for name in ("held_out", "sampled"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise SettingsError(f"{name} is a share above 0 and up to 1, got {getattr(self, name)}.")
+        if self.held_out == 1.0:
+            raise SettingsError("held_out must be below 1: some episodes are needed to learn from.")
+        for name in ("min_accuracy", "min_coverage"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise SettingsError(f"{name} is a share between 0 and 1, got {getattr(self, name)}.")
+        if self.weighed_states < 0:
+            raise SettingsError(f"weighed_states cannot be negative, got {self.weighed_states}.")
+        _check_word(self, "criterion")
+
+    @classmethod
+    def paper(cls) -> MiningSettings:
+        """The authors' settings: the paper's, and those of their experiments where the paper is silent."""
+        return cls(
+            sampled=0.2,
+            kernel_width=0.5,
+            kernel_counts_numeric=True,
+            optimizations=5,
+            prune_fraction=0.33,
+            description_length_allowance=128.0,
+        )
+
+
+@dataclass(frozen=True)
+class PlaySettings:
+    """How episodes are played.
+
+    Parameters
+    ----------
+    epsilon
+        Share of actions that are taken at random, guided and unguided alike.
+    epsilon_when_guided
+        Whether random actions are taken in states in which a rule triggers, too (among those that the rules leave). If
+        not, guidance also spares the policy its random actions there, which is an advantage of its own.
+    sample
+        Whether actions are drawn by the policy's probabilities, guided and unguided alike; else the best is taken.
+    precedence
+        Which rules win where they conflict: "positive" is the paper's Algorithm 1.
+    batch
+        Episodes side by side in a unit of work.
+    unit_episodes
+        Episodes in a unit of work.
+    step_limit
+        Steps after which an endless episode is cut off.
+    cost
+        An entry of the environment's infos that is added up beside the reward; "" for none.
+    """
+
+    epsilon: float = 0.0
+    epsilon_when_guided: bool = True
+    sample: bool = False
+    precedence: Precedence = "positive"
+    batch: int = 256
+    unit_episodes: int = 2500
+    step_limit: int = STEP_LIMIT
+    cost: str = ""
+
+    @property
+    def words(self) -> str:
+        """How actions are chosen: results differ much between a policy that is greedy and one that explores."""
+        way = "actions are drawn by the policy's probabilities" if self.sample else "greedy, the best action is taken"
+        if self.epsilon:
+            where = "guided or not" if self.epsilon_when_guided else "but never where a rule triggers"
+            way += f", except for {100 * self.epsilon:g} % random actions, {where}"
+        return way
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "unit_episodes", "step_limit"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if not 0.0 <= self.epsilon <= 1.0:
+            raise SettingsError(f"epsilon is a share between 0 and 1, got {self.epsilon}.")
+        _check_word(self, "precedence")
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """What decides the verdicts.
+
+    Parameters
+    ----------
+    episodes
+        Episodes for the unguided policy and for each rule set in screening (the paper: 250 in PAC-Man, 100 on the
+        road).
+    alpha
+        Level of all tests.
+    confirmation_episodes
+        Episodes of the fresh block on which candidates are confirmed; 0 leaves confirmation out.
+    """
+
+    episodes: int = 250
+    alpha: float = 0.05
+    confirmation_episodes: int = 500
+
+    def __post_init__(self) -> None:
+        if self.episodes < 2:
+            raise SettingsError(f"episodes must be at least 2 to compare returns, got {self.episodes}.")
+        if self.confirmation_episodes == 1 or self.confirmation_episodes < 0:
+            raise SettingsError(f"confirmation_episodes must be 0 or at least 2, got {self.confirmation_episodes}.")
+        if not 0.0 < self.alpha < 1.0:
+            raise SettingsError(f"alpha must lie between 0 and 1, got {self.alpha}.")
+
+
+@dataclass(frozen=True)
+class ImprovementSettings:
+    """What decides the composition.
+
+    Parameters
+    ----------
+    episodes
+        Episodes for each step of the composition.
+    final_episodes
+        Episodes of the figure that is quoted: base and composition on the same fresh seeds.
+    candidates
+        Which rule sets are tried: "weaknesses" (the paper: Welch's p below alpha) or only "confirmed" ones.
+    most_candidates
+        Try at most this many, the largest screening differences first; 0 tries all.
+    order
+        In which order: as "mined" (the paper), by "effect", or "negative-first".
+    """
+
+    episodes: int = 500
+    final_episodes: int = 1000
+    candidates: Candidates = "weaknesses"
+    most_candidates: int = 20
+    order: Order = "mined"
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "final_episodes"):
+            if getattr(self, name) < 2:
+                raise SettingsError(f"{name} must be at least 2, got {getattr(self, name)}.")
+        if self.most_candidates < 0:
+            raise SettingsError(f"most_candidates cannot be negative, got {self.most_candidates}.")
+        _check_word(self, "candidates")
+        _check_word(self, "order")
+
+
+@dataclass(frozen=True)
+class BaselineSettings:
+    """The paper's baselines.
+
+    Parameters
+    ----------
+    random_tests
+        Random tests that block, and as many that enforce.
+    changes
+        Changes of the policy in each, one percent of the states apiece.
+    """
+
+    random_tests: int = 100
+    changes: int = 3
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """Every number of a study.
+
+    Parameters
+    ----------
+    episodes
+        Episodes from which rules are mined.
+    time_limit
+        Seconds after which a unit of episodes is given up (0: never), for environments that hang.
+    mining, play, evaluation, improvement, baselines
+        The steps' own settings.
+    """
+
+    episodes: int = 600
+    time_limit: float = 0.0
+    mining: MiningSettings = field(default_factory=MiningSettings)
+    play: PlaySettings = field(default_factory=PlaySettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    improvement: ImprovementSettings = field(default_factory=ImprovementSettings)
+    baselines: BaselineSettings = field(default_factory=BaselineSettings)
+
+    def __post_init__(self) -> None:
+        if self.episodes < 2:
+            raise SettingsError(f"episodes must be at least 2, to learn rules and to judge them, got {self.episodes}.")
+        if self.time_limit < 0:
+            raise SettingsError(f"time_limit cannot be negative, got {self.time_limit}.")
+
+    @classmethod
+    def paper(cls) -> StudySettings:
+        """The paper's settings, and the authors' own where it is silent."""
+        return cls(
+            mining=MiningSettings.paper(),
+            improvement=ImprovementSettings(episodes=1000, order="negative-first"),
+        )
+
+    @classmethod
+    def quick(cls) -> StudySettings:
+        """A first look: fewer episodes everywhere."""
+        return cls(
+            episodes=200,
+            evaluation=EvaluationSettings(episodes=100, confirmation_episodes=200),
+            improvement=ImprovementSettings(episodes=200, final_episodes=400, most_candidates=8),
+            baselines=BaselineSettings(random_tests=20),
+        )
+
+    def fitted_to(self, environment: EnvironmentSpec) -> StudySettings:
+        """Return these settings with units of work of a size that suits the environment.
+
+        Environments that cannot be stepped in whole batches get smaller units: less is lost when a run is stopped, and
+        progress is seen sooner.
+        """
+        envs = environment.make_batch(1)
+        if envs is not None:
+            envs.close()
+            return self
+        return replace(self, play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> StudySettings:
+        """Read settings from plain data; what is not said stays at its default."""
+        made: StudySettings = _from_dict(cls, data, where)
+        return made
+
+    def updated(self, data: Mapping[str, Any], where: str = "settings") -> StudySettings:
+        """Return these settings with some of them replaced by plain data of the same shape."""
+        _from_dict(type(self), data, where)  # names and types, so that errors speak of what was given
+        return self.from_dict(_merged(asdict(self), data), where)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> StudySettings:
+        """Read settings from a TOML file."""
+        return cls.from_dict(read_settings_file(path), str(path))
+
+    def to_toml(self, *, comments: bool = False) -> str:
+        """Write settings as TOML, each with its help as a comment if asked."""
+        lines: list[str] = []
+        section = ""
+        for setting in all_settings():
+            if setting.section != section:
+                section = setting.section
+                lines += ["", f"[{section}]"]
+            if comments:
+                lines.append(f"# {setting.help}")
+            lines.append(f"{setting.name} = {_toml(setting.of(self))}")
+        return "\n".join(lines) + "\n"
+
+
+PRESETS = {"paper": StudySettings.paper, "quick": StudySettings.quick}
+
+
+def read_settings_file(path: str | Path) -> dict[str, Any]:
+    """Return what a settings file says, as plain data that nobody has checked."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: is not valid TOML: {error}.") from error
+
+
+class Setting(NamedTuple):
+    """One setting.
+
+    Parameters
+    ----------
+    section
+        The step that it belongs to, such as "mining"; "" for those of the whole study.
+    name
+        Its name there.
+    kind
+        ``int``, ``float``, ``bool``, ``str`` or a ``Literal``.
+    default
+        Its value when nothing is said.
+    help
+        What it is, in a sentence or two.
+    """
+
+    section: str
+    name: str
+    kind: Any
+    default: Any
+    help: str
+
+    @property
+    def dotted(self) -> str:
+        """The name with its section, such as ``mining.min_accuracy``."""
+        return f"{self.section}.{self.name}" if self.section else self.name
+
+    def of(self, settings: StudySettings) -> Any:
+        """The value that it has in some settings."""
+        return getattr(getattr(settings, self.section) if self.section else settings, self.name)
+
+
+@cache
+def all_settings() -> tuple[Setting, ...]:
+    """Return every setting, those of the whole study first.
+
+    >>> [setting.dotted for setting in all_settings()][:3]
+    ['episodes', 'time_limit', 'mining.held_out']
+    """
+    return tuple(sorted(_settings_of(StudySettings, ""), key=lambda setting: setting.section != ""))
+
+
+def _settings_of(kind: type[Any], section: str) -> Iterator[Setting]:
+    hints, helps, defaults = get_type_hints(kind), _parameters(kind), kind()
+    for f in fields(kind):
+        if is_dataclass(hints[f.name]):
+            yield from _settings_of(hints[f.name], f.name)
+        else:
+            yield Setting(section, f.name, hints[f.name], getattr(defaults, f.name), helps[f.name])
+
+
+def _parameters(kind: type[Any]) -> dict[str, str]:
+    """Return what the docstring of a class says about each parameter."""
+    section = inspect.cleandoc(kind.__doc__ or "").partition("Parameters\n----------\n")[2]
+    entries = re.split(r"^(?=\S)", section, flags=re.MULTILINE)
+    found: dict[str, str] = {}
+    for entry in filter(None, entries):
+        names, _, text = entry.partition("\n")
+        for name in names.split(","):
+            found[name.strip()] = " ".join(text.split())
+    return found
+
+
+def _check_word(settings: Any, name: str) -> None:
+    """Check that a setting is one of the words of its type."""
+    words = get_args(get_type_hints(type(settings))[name])
+    value = getattr(settings, name)
+    if value not in words:
+        listed = " or ".join([", ".join(map(repr, words[:-1])), repr(words[-1])])
+        raise SettingsError(f"{name} must be {listed}, got {value!r}.")
+
+
+def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    both = dict(old)
+    for key, value in new.items():
+        both[key] = _merged(old[key], value) if isinstance(value, Mapping) else value
+    return both
+
+
+def _from_dict(kind: type[Any], data: Mapping[str, Any], where: str) -> Any:
+    hints = get_type_hints(kind)
+    known = [f.name for f in fields(kind)]
+    values = {}
+    for key, value in data.items():
+        if key not in known:
+            raise SettingsError(f"{where}: there is no setting {key!r}.{did_you_mean(key, known)}")
+        if is_dataclass(hints[key]):
+            if not isinstance(value, Mapping):
+                raise SettingsError(f"{where}: {key!r} must be a table of settings, got {value!r}.")
+            values[key] = _from_dict(hints[key], value, f"{where}: {key}")
+        else:
+            values[key] = _plain(hints[key], value, f"{where}: {key}")
+    try:
+        return kind(**values)
+    except SettingsError as error:
+        if str(error).startswith(where):
+            raise
+        raise SettingsError(f"{where}: {error}") from error
+
+
+def _plain(kind: Any, value: Any, where: str) -> Any:
+    """Check a number, flag or word against the type of its setting."""
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    wanted = str if get_origin(kind) is Literal else kind
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        raise SettingsError(f"{where} must be {_KINDS[wanted]}, got {value!r}.")
+    return value
+
+
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
