@@ -1,0 +1,377 @@
+"use strict";
+// The replay player: one seed, unguided and guided, step by step. Frames come as plain data and are drawn here.
+
+const GHOSTS = ["#ed1c24", "#ffa0c8", "#00d6de", "#ffa528"];
+const DIRECTIONS = [[0, -1], [0, 1], [1, 0], [-1, 0]]; // north, south, east, west on a canvas, whose y points down
+const FRIGHT_ENDS = 10;
+
+function sizeCanvas(canvas, width, height) {
+  // As many pixels as the screen shows, so that nothing is blurred.
+  const shown = Math.max(60, canvas.clientWidth || 300) * Math.min(2, window.devicePixelRatio || 1);
+  const w = Math.round(shown), h = Math.round(shown * height / width);
+  if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
+}
+
+class PacmanDrawer {
+  constructor(stage, frames) { this.stage = stage; this.frames = frames; this.last = frames.places.length - 1; }
+
+  fit(canvas) { sizeCanvas(canvas, this.stage.width, this.stage.height); }
+
+  draw(canvas, step) {
+    this.fit(canvas);
+    const g = canvas.getContext("2d"), cell = canvas.width / this.stage.width, height = this.stage.height;
+    const t = Math.min(step, this.last);
+    g.setTransform(1, 0, 0, 1, 0, 0);
+    g.fillStyle = "#000";
+    g.fillRect(0, 0, canvas.width, canvas.height);
+    g.setTransform(cell, 0, 0, cell, 0.5 * cell, (height - 0.5) * cell); // centres of cells, y still down
+    this.walls(g);
+    g.fillStyle = "#ffc8aa";
+    for (const [list, radius] of [[this.frames.food, 0.1], [this.frames.capsules, 0.27]])
+      for (const [x, y, gone] of list)
+        if (gone < 0 || gone > t) this.disc(g, x, -y, radius);
+    const row = this.frames.places[t];
+    this.pacman(g, row[0], -row[1], row[2], t);
+    for (let i = 3, k = 0; i < row.length; i += 4, k++)
+      this.ghost(g, row[i] / 2, -row[i + 1] / 2, row[i + 2], row[i + 3], GHOSTS[k % GHOSTS.length]);
+  }
+
+  walls(g) {
+    const rows = this.stage.walls, at = (x, y) => (rows[y] || "")[x] === "%";
+    g.lineCap = g.lineJoin = "round";
+    for (const [colour, width] of [["#2e5cff", 0.6], ["#060c30", 0.46]]) {
+      g.strokeStyle = g.fillStyle = colour;
+      g.lineWidth = width;
+      g.beginPath();
+      for (let y = 0; y < rows.length; y++)
+        for (let x = 0; x < this.stage.width; x++) {
+          if (!at(x, y)) continue;
+          g.moveTo(x, -y);
+          g.lineTo(x + (at(x + 1, y) ? 1 : 0), -y);
+          if (at(x, y + 1)) { g.moveTo(x, -y); g.lineTo(x, -y - 1); }
+          if (at(x + 1, y) && at(x, y + 1) && at(x + 1, y + 1)) g.fillRect(x, -y - 1, 1, 1);
+        }
+      g.stroke();
+    }
+  }
+
+  disc(g, x, y, radius) { g.beginPath(); g.arc(x, y, radius, 0, 2 * Math.PI); g.fill(); }
+
+  pacman(g, x, y, facing, t) {
+    const turn = [-Math.PI / 2, Math.PI / 2, 0, Math.PI][facing] || 0, open = t % 2 && facing < 4 ? 0.25 : 0.65;
+    g.fillStyle = "#ffdd00";
+    g.beginPath();
+    g.moveTo(x, y);
+    g.arc(x, y, 0.43, turn + open, turn + 2 * Math.PI - open);
+    g.fill();
+  }
+
+  ghost(g, x, y, heading, timer, colour) {
+    const flashing = timer > 0 && timer <= FRIGHT_ENDS && timer % 2 === 1;
+    g.fillStyle = timer === 0 ? colour : flashing ? "#ebebf5" : "#283ce6";
+    g.beginPath();
+    g.arc(x, y - 0.03, 0.4, Math.PI, 0);
+    for (let i = 0; i <= 6; i++) g.lineTo(x + 0.4 - i * 0.8 / 6, y + (i % 2 ? 0.28 : 0.4));
+    g.closePath();
+    g.fill();
+    const [dx, dy] = DIRECTIONS[heading] || [0, 0];
+    for (const side of [-0.16, 0.16]) {
+      if (timer) { g.fillStyle = flashing ? "#283ce6" : "#ffc8aa"; this.disc(g, x + side, y - 0.1, 0.06); continue; }
+      g.fillStyle = "#fff"; this.disc(g, x + side, y - 0.1, 0.12);
+      g.fillStyle = "#141e78"; this.disc(g, x + side + 0.05 * dx, y - 0.1 + 0.05 * dy, 0.07);
+    }
+  }
+}
+
+class RoadDrawer {
+  constructor(stage, frames) { this.stage = stage; this.frames = frames; }
+
+  draw(canvas, step) {
+    const stage = this.stage, row = this.frames.moments[Math.min(step, this.frames.moments.length - 1)];
+    const closer = stage.straight && canvas.clientWidth < 500 ? 2 : 1; // on a phone, half the road
+    sizeCanvas(canvas, stage.width / closer, stage.height);
+    const g = canvas.getContext("2d"), metre = canvas.width * closer / stage.width, camera = row[0] / 10;
+    const left = stage.straight ? stage.view.behind / closer : stage.view.around;
+    const top = stage.straight ? stage.view.top : -stage.view.around;
+    g.setTransform(1, 0, 0, 1, 0, 0);
+    g.fillStyle = "#cdd8c4";
+    g.fillRect(0, 0, canvas.width, canvas.height);
+    g.setTransform(metre, 0, 0, metre, left * metre, -top * metre); // metres from the camera, y down
+    this.lanes(g, camera);
+    g.fillStyle = "#e69628";
+    for (const [x, y] of stage.obstacles)
+      g.fillRect(x - camera - stage.obstacle[0] / 2, y - stage.obstacle[1] / 2, ...stage.obstacle);
+    for (let i = row.length - 4; i > 0; i -= 4) // ego, the first, on top
+      this.vehicle(g, row[i] / 10, row[i + 1] / 10, row[i + 2] / 100, row[i + 3], i === 1);
+  }
+
+  lanes(g, camera) {
+    const shapes = this.stage.lanes.map((lane) => ({ ...lane, points: this.inView(lane.points, camera) }))
+      .filter((lane) => lane.points.length);
+    for (const [colour, wider] of [["#f0f0eb", 0.6], ["#62666c", 0.1]]) { // a little wider than it is, or else lanes would show a seam
+      g.strokeStyle = colour;
+      for (const lane of shapes) { g.lineWidth = lane.width + wider; this.path(g, lane.points, 0, camera); g.stroke(); }
+    }
+    g.strokeStyle = "#f0f0eb";
+    g.lineWidth = 0.3;
+    g.setLineDash([3, 6]);
+    for (const lane of shapes) if (lane.striped) {
+      g.lineDashOffset = lane.points.length === 2 ? (lane.points[0][0] % 9 + 9) % 9 : 0;
+      this.path(g, lane.points, lane.width / 2, camera);
+      g.stroke();
+    }
+    g.setLineDash([]);
+  }
+
+  inView(points, camera) {
+    // Long straight lanes are cut to what is seen: dashes along ten kilometres take their time.
+    if (points.length !== 2 || points[0][1] !== points[1][1] || !this.stage.straight) return points;
+    const from = Math.max(points[0][0], camera - this.stage.view.behind - 9);
+    const to = Math.min(points[1][0], camera + this.stage.view.ahead + 9);
+    return from < to ? [[from, points[0][1]], [to, points[1][1]]] : [];
+  }
+
+  path(g, points, toTheLeft, camera) {
+    g.beginPath();
+    points.forEach(([x, y], i) => {
+      const [a, b] = [points[Math.max(0, i - 1)], points[Math.min(points.length - 1, i + 1)]];
+      const dx = b[0] - a[0], dy = b[1] - a[1], length = Math.hypot(dx, dy) || 1;
+      g.lineTo(x - camera + toTheLeft * dy / length, y - toTheLeft * dx / length);
+    });
+  }
+
+  vehicle(g, x, y, heading, crashed, isEgo) {
+    const [length, width] = this.stage.vehicle;
+    g.save();
+    g.translate(x, y);
+    g.rotate(heading);
+    g.fillStyle = crashed ? "#d63e34" : isEgo ? "#18a058" : "#5691d6";
+    g.fillRect(-length / 2, -width / 2, length, width);
+    g.fillStyle = "#242c36";
+    g.fillRect(length * 0.12, -width * 0.4, length * 0.16, width * 0.8);
+    g.restore();
+  }
+}
+
+class PictureDrawer {
+  constructor(stage, frames) {
+    this.stage = stage; this.frames = frames;
+    this.images = frames.pictures.map((data) => Object.assign(new Image(), { src: data }));
+  }
+
+  draw(canvas, step) {
+    sizeCanvas(canvas, this.stage.width, this.stage.height);
+    let k = 0; // the last picture that was taken by this step
+    while (k + 1 < this.frames.steps.length && this.frames.steps[k + 1] <= step) k++;
+    const image = this.images[this.frames.numbers[k]];
+    canvas.dataset.picture = k;
+    const paint = () => {
+      if (canvas.dataset.picture === String(k))
+        canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    };
+    if (image.complete) paint(); else image.addEventListener("load", paint, { once: true });
+  }
+}
+
+class FeatureDrawer {
+  constructor(stage, frames) { this.stage = stage; this.frames = frames; }
+
+  draw(box, step) {
+    const row = this.frames.rows[Math.min(step, this.frames.rows.length - 1)];
+    box.replaceChildren(...this.stage.features.flatMap((name, i) => [make("span", {}, name), make("b", {}, String(row[i]))]));
+  }
+}
+
+const DRAWERS = { pacman: PacmanDrawer, road: RoadDrawer, pictures: PictureDrawer, features: FeatureDrawer };
+const ENDS = { success: "won", failure: "lost", "cut off": "cut off", end: "over" };
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+function figure(value) {
+  const text = Number.isInteger(value) ? String(Math.abs(value)) : Math.abs(value).toPrecision(4).replace(/\.?0+$/, "");
+  return (value < 0 ? "−" : "") + text;
+}
+
+const LONG = 200; // steps, from which on single ones are too narrow to be told apart
+
+class Player {
+  constructor(root, replay) {
+    this.root = root; this.replay = replay; this.step = 0; this.timer = null;
+    this.last = Math.max(...replay.sides.map((side) => side.actions.length));
+    this.stops = [...new Set(replay.sides[1].marks.map((mark) => mark[0]))];
+    replay.sides.forEach((side) => {
+      side.preferred = new Map(side.drawn);
+      side.at = new Map(side.marks.map((mark) => [mark[0], mark]));
+      side.sums = [0];
+      side.rewards.forEach((reward) => side.sums.push(side.sums[side.sums.length - 1] + reward));
+    });
+    this.build();
+    this.show(Math.min(replay.parting, this.last));
+    new ResizeObserver(() => this.show(this.step)).observe(root);
+  }
+
+  build() {
+    const replay = this.replay, stage = replay.stage;
+    const about = make("p", { class: "about" }, `Seed ${replay.seed}, ${replay.why}. `);
+    if (replay.parting < this.last)
+      about.append(replay.parting ? `Both play alike up to step ${replay.parting}.` : "They part at once.");
+    const shape = stage.width / stage.height;
+    const sides = make("div", { class: shape > 4 ? "sides wide long" : shape > 1.6 ? "sides wide" : "sides" });
+    this.panels = replay.sides.map((side, i) => this.panel(side, i, sides));
+    this.root.replaceChildren(about, sides, this.timeline(), this.controls());
+    this.root.tabIndex = 0;
+    this.root.setAttribute("role", "group");
+    this.root.setAttribute("aria-label", `Replay of seed ${replay.seed}, unguided and guided side by side`);
+    this.root.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  panel(side, i, sides) {
+    const kind = this.replay.kind, drawer = new DRAWERS[kind](this.replay.stage, side.frames);
+    const screen = kind === "features" ? make("div", { class: "values" }) : make("canvas", { role: "img" });
+    const score = make("span", { class: "figures" }), says = make("div", { class: "says" });
+    const head = make("div", { class: "head" }, make("b", {}, i ? "Guided" : "The policy alone"), score);
+    sides.append(make("div", { class: `side ${i ? "guided" : "alone"}` }, head, screen, says));
+    return { side, drawer, screen, score, says };
+  }
+
+  timeline() {
+    const line = make("div", { class: "line" });
+    this.heads = this.replay.sides.map((side, i) => {
+      const track = make("div", { class: `track ${i ? "guided" : "alone would"}`, onclick: (event) => this.seek(event, track, side) });
+      track.append(make("span", { class: "life", style: `width:${100 * side.actions.length / this.last}%` }));
+      if (this.replay.parting < this.last)
+        track.append(make("span", { class: "part", style: `left:${100 * this.replay.parting / this.last}%` }));
+      for (const [from, to] of this.stretches(side.marks.map((mark) => mark[0])))
+        track.append(make("span", { class: "m", style: `left:${100 * from / this.last}%;width:${100 * (to - from) / this.last}%` }));
+      const head = make("span", { class: "at" });
+      track.append(head);
+      line.append(make("span", {}, i ? "guided" : "alone"), track);
+      return head;
+    });
+    this.range = make("input", {
+      type: "range", min: 0, max: this.last, step: 1, "aria-label": "step",
+      oninput: () => { this.pause(); this.show(Number(this.range.value)); },
+    });
+    line.append(make("span", {}, "step"), this.range);
+    return line;
+  }
+
+  stretches(steps) {
+    // What to mark, as [from, to]: every step, or in a long episode steps in a row as one.
+    if (this.last <= LONG) return steps.map((step) => [step, step]);
+    const found = [];
+    for (const step of steps) {
+      if (found.length && found[found.length - 1][1] === step) found[found.length - 1][1] = step + 1;
+      else found.push([step, step + 1]);
+    }
+    return found;
+  }
+
+  controls() {
+    this.playButton = make("button", { type: "button", class: "main", onclick: () => this.toggle() }, "▶ Play");
+    this.speed = make("select", { "aria-label": "speed", onchange: () => { if (this.timer) { this.pause(); this.play(); } } },
+      ...[[2, "slow"], [6, "normal"], [15, "fast"], [40, "very fast"]].map(([rate, name]) =>
+        make("option", rate === 6 ? { value: rate, selected: "" } : { value: rate }, name)));
+    this.count = make("span", { class: "step" });
+    const button = (label, title, act) =>
+      make("button", { type: "button", title, "aria-label": title, onclick: () => { this.pause(); act(); } }, label);
+    const controls = make("div", { class: "controls" }, this.playButton,
+      button("◀", "one step back", () => this.show(this.step - 1)),
+      button("▶", "one step on", () => this.show(this.step + 1)));
+    if (this.stops.length) {
+      controls.append(
+        button("« rule", "last moment at which a rule stepped in", () => this.jump(-1)),
+        button("rule »", "next moment at which a rule steps in", () => this.jump(1)));
+    }
+    controls.append(this.speed, this.count);
+    return controls;
+  }
+
+  key(event) {
+    if (event.target.matches("input, select")) return;
+    const acts = { ArrowLeft: () => this.show(this.step - 1), ArrowRight: () => this.show(this.step + 1),
+      n: () => this.jump(1), p: () => this.jump(-1) };
+    if (acts[event.key]) { this.pause(); acts[event.key](); event.preventDefault(); }
+    if (event.key === " " && event.target === this.root) { this.toggle(); event.preventDefault(); }
+  }
+
+  seek(event, track, side) {
+    const box = track.getBoundingClientRect(), step = (event.clientX - box.left) / box.width * this.last;
+    this.pause();
+    const near = side.marks.map((mark) => mark[0]).filter((mark) => Math.abs(mark - step) * box.width / this.last < 6);
+    near.sort((a, b) => Math.abs(a - step) - Math.abs(b - step));
+    this.show(near.length ? near[0] : Math.round(step));
+  }
+
+  jump(way) {
+    const ahead = way > 0 ? this.stops.filter((s) => s > this.step) : this.stops.filter((s) => s < this.step).reverse();
+    if (ahead.length) this.show(ahead[0]);
+  }
+
+  toggle() { if (this.timer) this.pause(); else this.play(); }
+
+  play() {
+    if (this.step >= this.last) this.show(0);
+    this.playButton.textContent = "❚❚ Pause";
+    this.timer = setInterval(() => {
+      if (this.step >= this.last) this.pause(); else this.show(this.step + 1);
+    }, 1000 / Number(this.speed.value));
+  }
+
+  pause() {
+    clearInterval(this.timer);
+    this.timer = null;
+    this.playButton.textContent = "▶ Play";
+  }
+
+  show(step) {
+    this.step = Math.max(0, Math.min(this.last, step));
+    this.panels.forEach((panel, i) => {
+      panel.drawer.draw(panel.screen, Math.min(this.step, panel.side.actions.length));
+      this.caption(panel, i);
+    });
+    this.heads.forEach((head) => { head.style.left = `${100 * this.step / this.last}%`; });
+    this.range.value = this.step;
+    this.count.textContent = `step ${this.step} of ${this.last}`;
+    this.root.dataset.step = this.step;
+  }
+
+  caption(panel, guided) {
+    const { side, score, says, screen } = panel, t = this.step, n = side.actions.length, words = this.replay.actions;
+    score.textContent = `return ${figure(side.sums[Math.min(t, n)])}`;
+    const mark = t < n ? side.at.get(t) : undefined;
+    says.classList.toggle("marked", Boolean(mark));
+    const lines = [];
+    if (t >= n) {
+      lines.push(make("b", {}, `${ENDS[side.end]} after ${n} steps, return ${figure(side.return)}`));
+    } else if (!mark) {
+      lines.push(side.preferred.has(t)
+        ? `at random, to ${words[side.actions[t]]}; would rather ${words[side.preferred.get(t)]}`
+        : `chooses to ${words[side.actions[t]]}`);
+    } else {
+      const rule = this.replay.rules[mark[3][0]], more = mark[3].length > 1 ? ` (and ${mark[3].length - 1} more)` : "";
+      lines.push(guided
+        ? make("b", {}, `A rule steps in: wanted to ${words[mark[1]]}, has to ${words[side.actions[t]]}`)
+        : make("b", {}, `Chooses to ${words[side.actions[t]]}; a rule would step in`));
+      lines.push(make("br"), `“${rule}”${more}`);
+    }
+    says.replaceChildren(...lines);
+    if (screen.tagName === "CANVAS") screen.setAttribute("aria-label", `step ${t}: ${says.textContent}`);
+  }
+}
+
+function startPlayers(scope) {
+  const replays = JSON.parse(document.getElementById("replays").textContent);
+  for (const root of scope.querySelectorAll(".player[data-replay]")) {
+    if (root.player || root.closest("details.weak:not([open])")) continue; // built when it is opened
+    root.player = new Player(root, replays[Number(root.dataset.replay)]);
+  }
+}

@@ -1,0 +1,72 @@
+"use strict";
+// Tables that sort and search, tabs, and players that are built when they come into view.
+
+function cellValue(row, column) {
+  const cell = row.cells[column];
+  return cell.dataset.v !== undefined ? Number(cell.dataset.v) : cell.textContent.trim().toLowerCase();
+}
+
+function compare(a, b, sign) {
+  const missing = (x) => typeof x === "number" && Number.isNaN(x);
+  if (missing(a) || missing(b)) return missing(a) - missing(b); // what is not known goes last, whichever way
+  return sign * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b)));
+}
+
+function sortTable(table, column, way) {
+  const body = table.tBodies[0], sign = way === "descending" ? -1 : 1;
+  const rows = [...body.rows].sort((a, b) => compare(cellValue(a, column), cellValue(b, column), sign));
+  body.append(...rows);
+  [...table.tHead.rows[0].cells].forEach((head, i) => {
+    if (i === column) head.setAttribute("aria-sort", way); else head.removeAttribute("aria-sort");
+  });
+}
+
+function setUpTable(table) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => {
+    const button = head.querySelector("button");
+    if (!button) return;
+    button.addEventListener("click", () => {
+      const first = head.dataset.first || "ascending", other = first === "ascending" ? "descending" : "ascending";
+      sortTable(table, column, head.getAttribute("aria-sort") === first ? other : first);
+    });
+  });
+  const tools = document.querySelector(`.tools[data-for="${table.id}"]`);
+  if (!tools) return;
+  const search = tools.querySelector("input"), filter = tools.querySelector("select.filter");
+  const sort = tools.querySelector("select.sort"), count = tools.querySelector(".count");
+  const apply = () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean), wanted = filter ? filter.value : "";
+    let shown = 0;
+    for (const row of table.tBodies[0].rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word)) || (wanted && !row.dataset.kinds.split(" ").includes(wanted));
+      shown += row.hidden ? 0 : 1;
+    }
+    count.textContent = `${shown} of ${table.tBodies[0].rows.length}`;
+  };
+  search.addEventListener("input", apply);
+  if (filter) filter.addEventListener("change", apply);
+  if (sort) sort.addEventListener("change", () => {
+    const column = Number(sort.value);
+    sortTable(table, column, heads[column].dataset.first || "ascending");
+  });
+  apply();
+}
+
+function setUpTabs(tabs) {
+  const buttons = [...tabs.querySelectorAll("button")];
+  const panels = buttons.map((button) => document.getElementById(button.getAttribute("aria-controls")));
+  const choose = (k) => buttons.forEach((button, i) => {
+    button.setAttribute("aria-selected", String(i === k));
+    panels[i].hidden = i !== k;
+  });
+  buttons.forEach((button, i) => button.addEventListener("click", () => { choose(i); startPlayers(panels[i]); }));
+  choose(0);
+}
+
+document.querySelectorAll("table.sortable").forEach(setUpTable);
+document.querySelectorAll(".tabs").forEach(setUpTabs);
+document.querySelectorAll("details.weak").forEach((weak) =>
+  weak.addEventListener("toggle", () => { if (weak.open) startPlayers(weak); }));
+startPlayers(document);

@@ -1,0 +1,79 @@
+"""Puts the report together: one HTML file that needs nothing else, with plots and tables beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from legible.files import write_text
+from legible.policies import Policy, load_policy
+from legible.report import formats
+from legible.report.beside import write_plots, write_tables
+from legible.report.findings import Findings, gather
+from legible.study import Study
+
+_ASSETS = Path(__file__).parent / "assets"
+
+
+def write_report(
+    study: Study, path: str | Path | None = None, *, others: Mapping[str, str | Path | Policy] | None = None
+) -> Path:
+    """Write the report of a study, and its plots and tables into the folder ``plots`` beside it.
+
+    Parameters
+    ----------
+    study
+        The study; steps that it has not done yet are done.
+    path
+        Where to; ``report.html`` in the study's folder by default.
+    others
+        Other policies (or their paths) by name, whose returns are shown beside those of base and guided policy. They
+        play the seeds of the final figure.
+
+    Returns
+    -------
+    Path
+        Of the HTML file.
+    """
+    target = Path(path) if path is not None else study.folder / "report.html"
+    given = others or {}
+    loaded = {name: load_policy(other) if isinstance(other, (str, Path)) else other for name, other in given.items()}
+    findings = gather(study, loaded)
+    folder = target.parent / "plots"
+    write_tables(findings, folder)
+    write_plots(findings, folder)
+    write_text(target, render(findings))
+    return target
+
+
+def render(findings: Findings) -> str:
+    """Return the report as HTML."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_ASSETS),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    for name in ("number", "signed", "percent", "p_value", "times", "unbroken"):
+        environment.filters[name] = getattr(formats, name)
+    return environment.get_template("report.html.j2").render(
+        f=findings,
+        style=_asset("report.css"),
+        script=Markup("\n").join([_asset("player.js"), _asset("report.js")]),
+        replays=_as_script(findings.replays),
+    )
+
+
+def _asset(name: str) -> Markup:
+    return Markup((_ASSETS / name).read_text(encoding="utf-8"))
+
+
+def _as_script(data: object) -> Markup:
+    """JSON that can stand inside a script element: nothing in it can close the element."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

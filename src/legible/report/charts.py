@@ -1,0 +1,131 @@
+"""Geometry of the report's charts, in percent of their width and height; the template draws them.
+
+- `Scale`: from values to percent, with ticks.
+- `histograms`: distributions of several samples on one scale.
+- `intervals`: effects with their confidence intervals on one scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.report.formats import number
+from legible.statistics import Effect
+
+BINS = 60
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear scale from `low` (0 %) to `high` (100 %)."""
+
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """Return where a value lies, in percent, kept within the chart."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(100 * min(1.0, max(0.0, share)), 2)
+
+    def ticks(self, most: int = 6) -> list[tuple[float, str]]:
+        """Return round values with their places.
+
+        >>> Scale(0.0, 10.0).ticks()
+        [(0.0, '0'), (20.0, '2'), (40.0, '4'), (60.0, '6'), (80.0, '8'), (100.0, '10')]
+        """
+        step = round_step((self.high - self.low) / (most - 1))
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [(self.at(k * step), number(k * step, 4)) for k in range(first, last + 1)]
+
+
+def round_step(rough: float) -> float:
+    """Return the least of 1, 2, 5 × a power of ten that is not below a rough step.
+
+    >>> round_step(0.7), round_step(23.0), round_step(5.0)
+    (1.0, 50.0, 5.0)
+    """
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * (1 - 1e-9))
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a histogram: left end, width and height in percent, and what it counts."""
+
+    left: float
+    width: float
+    height: float
+    title: str
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """One sample in the chart of returns: bars, and where its mean and quartiles lie."""
+
+    name: str
+    bars: tuple[Bar, ...]
+    mean: float
+    quartiles: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """Distributions of several samples on one scale."""
+
+    scale: Scale
+    rows: tuple[Distribution, ...]
+
+
+def histograms(samples: Mapping[str, NDArray[np.float64]], bins: int = BINS) -> Histograms:
+    """Count samples in common bins; heights are shares of the fullest bin of all."""
+    everything = np.concatenate(list(samples.values()))
+    low, high = float(everything.min()), float(everything.max())
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    step = round_step((high - low) / bins)
+    first, last = math.floor(low / step), math.floor(high / step) + 1
+    edges = np.arange(first, last + 1) * step
+    scale = Scale(float(edges[0]), float(edges[-1]))
+    shares = {name: np.histogram(sample, edges)[0] / len(sample) for name, sample in samples.items()}
+    tallest = max(float(share.max()) for share in shares.values())
+    rows = tuple(
+        Distribution(
+            name,
+            tuple(_bars(shares[name], edges, scale, tallest)),
+            scale.at(float(sample.mean())),
+            (*(scale.at(float(q)) for q in np.quantile(sample, [0.25, 0.5, 0.75])),),  # type: ignore[arg-type]
+        )
+        for name, sample in samples.items()
+    )
+    return Histograms(scale, rows)
+
+
+def _bars(
+    shares: NDArray[np.floating[Any]], edges: NDArray[np.floating[Any]], scale: Scale, tallest: float
+) -> list[Bar]:
+    width = 100 / len(shares)
+    return [
+        Bar(
+            scale.at(float(edges[i])),
+            round(width, 3),
+            round(100 * float(share) / tallest, 2),
+            f"{number(float(edges[i]), 4)} to {number(float(edges[i + 1]), 4)}: {100 * share:.1f} % of the episodes",
+        )
+        for i, share in enumerate(shares)
+        if share > 0
+    ]
+
+
+def interval_scale(effects: Sequence[Effect]) -> Scale:
+    """Return a scale that holds zero and all confidence intervals, with a little room."""
+    low, high = min(0.0, *(e.low for e in effects)), max(0.0, *(e.high for e in effects))
+    if low == high:
+        return Scale(-1.0, 1.0)
+    room = 0.05 * (high - low)
+    return Scale(low - room if low < 0 else low - room / 2, high + room)

@@ -1,0 +1,295 @@
+"""Replays: the same seed unguided and guided, with the moments where a rule stepped in.
+
+- `choose_episodes`: which seeds are worth watching, and why.
+- `interventions`: where rules step in along a recorded episode, and what the policy wanted.
+- `make_replays`: records the chosen episodes and draws them; plain data for the report's player.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.environments import Env, first_action
+from legible.features import FeatureSpace
+from legible.report.returns import PlayedBlocks
+from legible.report.scenes import Scene, scene_of
+from legible.rollout import StepRecord
+from legible.rules import CompiledRules, RuleSet
+from legible.settings import Precedence
+from legible.study import Study
+from legible.units import UNGUIDED, Recording, Setup, Unit, UnitResult, play_unit, record_episode
+from legible.wording import describe_rule
+
+MOST_FEATURES = 12
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An episode to replay, and why this one.
+
+    Parameters
+    ----------
+    treatment, episode
+        Number of the treatment and place among the seeds of the played blocks.
+    why
+        For people: "the largest gain".
+    """
+
+    treatment: int
+    episode: int
+    why: str
+
+
+def choose_episodes(base: UnitResult, guided: UnitResult, treatment: int, *, extremes: bool) -> list[Choice]:
+    """Choose seeds on which guidance changed something: a typical gain and, if asked for, the largest gain and loss.
+
+    Typical is the gain in the middle of all gains; among nearly equal ones the shortest episode.
+    """
+    difference = guided.returns - base.returns
+    changed = guided.changed > 0
+    gains, losses = np.flatnonzero(changed & (difference > 0)), np.flatnonzero(changed & (difference < 0))
+    choices = []
+    if gains.size:
+        if extremes:
+            best = int(gains[np.argmax(difference[gains])])
+            choices.append(Choice(treatment, best, f"the largest gain of all {len(base)} seeds"))
+        typical = _nearest_to_middle(gains, difference, guided.lengths + base.lengths)
+        choices.append(Choice(treatment, typical, f"a typical gain: the middle of the {gains.size} seeds that gained"))
+    if losses.size and (extremes or not gains.size):
+        worst = int(losses[np.argmin(difference[losses])])
+        choices.append(Choice(treatment, worst, f"the largest loss: {losses.size} of {len(base)} seeds lost"))
+    return choices
+
+
+def _nearest_to_middle(
+    rows: NDArray[np.intp], difference: NDArray[np.float64], lengths: NDArray[np.int64], near: int = 5
+) -> int:
+    """Of the `near` rows in the middle by difference, the one with the shortest episodes."""
+    ordered = rows[np.argsort(difference[rows], kind="stable")]
+    first = max(0, (len(ordered) - near) // 2)
+    middle = ordered[first : first + near]
+    return int(middle[np.argmin(lengths[middle])])
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A step at which rules step in.
+
+    Parameters
+    ----------
+    step
+        Which.
+    wanted
+        The action with the policy's highest score.
+    enforced
+        The action that the rules ask for instead; None when they only block the wanted one.
+    rules
+        Numbers of the rules that decide.
+    """
+
+    step: int
+    wanted: int
+    enforced: int | None
+    rules: tuple[int, ...]
+
+
+def interventions(recording: Recording, rules: RuleSet, precedence: Precedence = "positive") -> list[Mark]:
+    """Return the steps of an episode at which the rules speak against what the policy wants (Algorithm 1)."""
+    if not len(rules):
+        return []
+    matched = CompiledRules.compile([rules]).matches(recording.observations)
+    marks = (
+        _mark(int(step), int(recording.wanted[step]), np.flatnonzero(matched[step]).tolist(), rules, precedence)
+        for step in np.flatnonzero(matched.any(axis=1))
+    )
+    return [mark for mark in marks if mark is not None]
+
+
+def _mark(step: int, wanted: int, triggered: Sequence[int], rules: RuleSet, precedence: Precedence) -> Mark | None:
+    positive = {rules.rules[r].action for r in triggered if rules.rules[r].polarity == "+"}
+    blocked = {rules.rules[r].action for r in triggered if rules.rules[r].polarity == "-"}
+    if precedence == "negative":
+        positive -= blocked
+    if len(positive) == 1:
+        enforced = positive.pop()
+        if enforced == wanted:
+            return None
+        return Mark(step, wanted, enforced, _speaking(triggered, rules, "+", enforced))
+    if wanted not in blocked:
+        return None
+    return Mark(step, wanted, None, _speaking(triggered, rules, "-", wanted))
+
+
+def _speaking(triggered: Sequence[int], rules: RuleSet, polarity: str, action: int) -> tuple[int, ...]:
+    return tuple(r for r in triggered if (rules.rules[r].polarity, rules.rules[r].action) == (polarity, action))
+
+
+def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tuple[Recording, Recording]]:
+    """Record chosen episodes, unguided and guided.
+
+    They are played in a small unit of their own. An episode that goes another way there than it did in the study
+    (matrix products may differ in the last bit between batches) is recorded by playing its whole unit again.
+    """
+    treatments = [t for choice in choices for t in (UNGUIDED, choice.treatment)]
+    episodes = [choice.episode for choice in choices for _ in range(2)]
+    unit = Unit(tuple(treatments), tuple(blocks.seeds[episode] for episode in episodes))
+    recordings, result = _record_unit(blocks.setup, unit)
+    for i, (treatment, episode) in enumerate(zip(treatments, episodes, strict=True)):
+        known = blocks.results[treatment + 1]
+        if (result.returns[i], result.lengths[i]) != (known.returns[episode], known.lengths[episode]):
+            recordings[i] = record_episode(blocks.setup, *blocks.unit_of(treatment, episode))
+    return list(zip(recordings[::2], recordings[1::2], strict=True))
+
+
+def _record_unit(setup: Setup, unit: Unit) -> tuple[list[Recording], UnitResult]:
+    """Play a unit and keep all of its episodes."""
+    rows: list[list[tuple[Any, ...]]] = [[] for _ in unit.seeds]
+
+    def keep(step: StepRecord) -> None:
+        for row in np.flatnonzero(step.episodes >= 0):
+            kept = (step.observations[row].copy(), step.actions[row], step.scores[row].argmax(), step.rewards[row])
+            rows[step.episodes[row]].append(kept)
+
+    result = play_unit(setup, unit, keep)
+    recordings = []
+    for seed, episode in zip(unit.seeds, rows, strict=True):
+        observations, actions, wanted, rewards = (np.array(column) for column in zip(*episode, strict=True))
+        recordings.append(Recording(seed, observations, actions, wanted.astype(np.int64), rewards.astype(np.float64)))
+    return recordings, result
+
+
+def make_replays(study: Study, blocks: PlayedBlocks, choices: Sequence[Choice], picture_budget: int) -> list[Any]:
+    """Record and draw the chosen episodes; returns plain data, one entry a choice.
+
+    Parameters
+    ----------
+    study
+        Environment, names and settings.
+    blocks
+        What was played.
+    choices
+        Which episodes.
+    picture_budget
+        Bytes that the pictures of one episode may take, where the environment can only be shown by pictures.
+    """
+    if not choices:
+        return []
+    with _no_window():
+        return [
+            _make_replay(study, blocks, choice, pair, picture_budget)
+            for choice, pair in zip(choices, record_choices(blocks, choices), strict=True)
+        ]
+
+
+@contextmanager
+def _no_window() -> Iterator[None]:
+    """Tell SDL, which draws many environments, that there is no screen; it complains where there is none."""
+    before = os.environ.get("SDL_VIDEODRIVER")
+    os.environ["SDL_VIDEODRIVER"] = "dummy"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SDL_VIDEODRIVER"]
+        else:
+            os.environ["SDL_VIDEODRIVER"] = before
+
+
+def _make_replay(
+    study: Study, blocks: PlayedBlocks, choice: Choice, pair: tuple[Recording, Recording], picture_budget: int
+) -> dict[str, Any]:
+    treatment = blocks.setup.treatments[choice.treatment]
+    assert isinstance(treatment, RuleSet)
+    results = (blocks.base[choice.episode], blocks.guided(choice.treatment)[choice.episode])
+    marks = [interventions(recording, treatment, study.settings.play.precedence) for recording in pair]
+    env, scene = scene_of(study.environment, study.space, _features_of(treatment), picture_budget)
+    sides = [
+        _side(env, scene, recording, found, result)
+        for recording, found, result in zip(pair, marks, results, strict=True)
+    ]
+    env.close()
+    return _replay(choice, pair, sides, treatment, scene, study.space)
+
+
+def _features_of(rules: RuleSet) -> list[int]:
+    counted: dict[int, int] = {}
+    for rule in rules.rules:
+        for feature in rule.features:
+            counted[feature] = counted.get(feature, 0) + 1
+    return sorted(counted, key=lambda feature: -counted[feature])[:MOST_FEATURES]
+
+
+def _side(env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], result: UnitResult) -> dict[str, Any]:
+    """One of the two episodes of a replay, as plain data."""
+    scene.begin(len(recording.actions), [mark.step for mark in marks])
+    for step, observation in enumerate(_watch(env, recording)):
+        scene.see(env, observation, step)
+    return {
+        "return": float(result.returns),
+        "end": _ending(result),
+        "actions": recording.actions.tolist(),
+        "rewards": [float(f"{reward:.5g}") for reward in recording.rewards],
+        "drawn": _drawn(recording, marks),
+        "marks": [[mark.step, mark.wanted, mark.enforced, list(mark.rules)] for mark in marks],
+        "frames": scene.frames(),
+    }
+
+
+def _drawn(recording: Recording, marks: Sequence[Mark]) -> list[list[int]]:
+    """Steps at which the policy, with no rule in its way, did not do what it prefers; with what it prefers."""
+    marked = {mark.step for mark in marks}
+    steps = np.flatnonzero(recording.actions != recording.wanted)
+    return [[int(step), int(recording.wanted[step])] for step in steps if int(step) not in marked]
+
+
+def _watch(env: Env, recording: Recording) -> Iterator[Any]:
+    """Step through a recording by its actions; yields the first observation and that after every step."""
+    observation, _ = env.reset(seed=recording.seed)
+    yield observation
+    first = first_action(env.action_space)
+    for action in recording.actions:
+        observation, *_ = env.step(np.int64(first + action))
+        yield observation
+
+
+def _ending(result: UnitResult) -> str:
+    if result.success == 1.0:
+        return "success"
+    if result.truncated:
+        return "cut off"
+    return "failure" if result.success == 0.0 else "end"
+
+
+def _replay(
+    choice: Choice,
+    pair: tuple[Recording, Recording],
+    sides: list[dict[str, Any]],
+    rules: RuleSet,
+    scene: Scene,
+    space: FeatureSpace,
+) -> dict[str, Any]:
+    used = sorted({rule for side in sides for mark in side["marks"] for rule in mark[3]})
+    places = {rule: place for place, rule in enumerate(used)}
+    for side in sides:
+        for mark in side["marks"]:
+            mark[3] = [places[rule] for rule in mark[3]]
+    base, guided = (recording.actions for recording in pair)
+    shared = min(len(base), len(guided))
+    parts = np.flatnonzero(base[:shared] != guided[:shared])
+    return {
+        "seed": pair[0].seed,
+        "why": choice.why,
+        "kind": scene.kind,
+        "stage": scene.stage,
+        "actions": [action.label for action in space.actions],
+        "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
+        "parting": int(parts[0]) if parts.size else shared,
+        "sides": sides,
+    }

@@ -1,0 +1,51 @@
+"""What studies to report on are made of: a policy that is blind in one direction, a world that cannot be drawn."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import mirror_world
+from legible.engines import InProcess
+from legible.environments import EnvironmentSpec
+from legible.envs.pacman.features import pacman_features
+from legible.policies import NetworkPolicy
+from legible.settings import (
+    BaselineSettings,
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    PlaySettings,
+    StudySettings,
+)
+from legible.study import Study
+
+SETTINGS = StudySettings(
+    episodes=80,
+    mining=MiningSettings(weighed_states=20, lime_samples=500),
+    play=PlaySettings(batch=64, unit_episodes=200),
+    evaluation=EvaluationSettings(episodes=60, confirmation_episodes=100),
+    improvement=ImprovementSettings(episodes=60, final_episodes=100, most_candidates=3),
+    baselines=BaselineSettings(random_tests=2),
+)
+MIRROR_SETTINGS = replace(
+    SETTINGS,
+    episodes=60,
+    mining=MiningSettings(weighed_states=10, lime_samples=200),
+    play=PlaySettings(batch=8, unit_episodes=40),
+    evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    improvement=ImprovementSettings(episodes=40, final_episodes=40),
+)
+
+
+def blind_to_the_east(policy: NetworkPolicy) -> NetworkPolicy:
+    """The same policy, which does not see that ghosts are east of it: a weakness that is known beforehand."""
+    weight = policy.layers[0].weight.copy()
+    for i, name in enumerate(pacman_features(2).names):
+        if name.startswith("ghost") and ("east" in name or name.endswith((".e", ".ne", ".se"))):
+            weight[:, i] = 0.0
+    return replace(policy, layers=(replace(policy.layers[0], weight=weight), *policy.layers[1:]))
+
+
+def mirror_study(folder: Path, **changes: object) -> Study:
+    arguments = {"relations": mirror_world.mirror(), "settings": MIRROR_SETTINGS, "engine": InProcess(), **changes}
+    world = EnvironmentSpec("mirror_world:MirrorWorld")
+    return Study(folder, world, mirror_world.policy(), **arguments)

@@ -1,0 +1,258 @@
+"""Replays: which episodes are chosen, where rules step in, and that what is shown is what was played."""
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+
+from legible.environments import EnvironmentSpec
+from legible.features import FeatureSpace
+from legible.report.findings import gather
+from legible.report.replays import choose_episodes, interventions, make_replays, record_choices
+from legible.report.returns import confirmation_blocks, final_blocks
+from legible.report.scenes import FeatureScene, PacmanScene, PictureScene, RoadScene, _when_gone, scene_of
+from legible.rules import RuleSet, parse_rule
+from legible.units import Recording, UnitResult, record_episode
+
+SPACE = FeatureSpace.of(["gap", "speed"], ["Brake", "Keep", "Go"])
+
+
+def results(returns: list[float], changed: list[int], lengths: list[int] | None = None) -> UnitResult:
+    n = len(returns)
+    lengths = lengths or [10] * n
+    blank = np.zeros(n)
+    return UnitResult(
+        np.array(returns), np.array(lengths), blank > 0, blank, blank, np.array(changed), np.array(changed)
+    )
+
+
+def recording(rows: list[tuple[float, float]], wanted: list[int], actions: list[int] | None = None) -> Recording:
+    done = np.array(actions if actions is not None else wanted)
+    return Recording(0, np.array(rows, np.float32), done, np.array(wanted), np.zeros(len(wanted)))
+
+
+def rules(*texts: str) -> RuleSet:
+    return RuleSet(tuple(parse_rule(text, SPACE) for text in texts))
+
+
+def test_extremes_and_a_typical_gain_are_chosen() -> None:
+    base = results([0.0] * 7, [0] * 7)
+    guided = results([5.0, 1.0, 2.0, 3.0, -4.0, 9.0, -1.0], [1, 1, 1, 1, 1, 0, 1])
+    chosen = choose_episodes(base, guided, 2, extremes=True)
+    # Episode 5 gained most, but guidance changed nothing there: noise is no reason to show it.
+    assert [choice.episode for choice in chosen] == [0, 1, 4]
+    assert {choice.treatment for choice in chosen} == {2}
+    assert [choice.why.split(":")[0] for choice in chosen][1:] == ["a typical gain", "the largest loss"]
+
+
+def test_the_typical_gain_is_the_shortest_of_the_middle_ones() -> None:
+    n = 21
+    base = results([0.0] * n, [0] * n)
+    lengths = [1] * 8 + [50, 50, 50, 20, 50] + [1] * 8
+    guided = results([float(i + 1) for i in range(n)], [1] * n, lengths)
+    assert choose_episodes(base, guided, 0, extremes=False)[0].episode == 11
+
+
+def test_where_nothing_gains_the_largest_loss_is_shown_and_where_nothing_changes_nothing() -> None:
+    base = results([0.0, 0.0], [0, 0])
+    assert [c.episode for c in choose_episodes(base, results([-1.0, -2.0], [1, 1]), 0, extremes=False)] == [1]
+    assert choose_episodes(base, results([3.0, -2.0], [0, 0]), 0, extremes=True) == []
+
+
+def test_rules_step_in_where_they_speak_against_the_policy() -> None:
+    guide = rules("+Brake <- gap < 5", "-Go <- speed > 8", "-Keep <- speed > 8", "+Keep <- gap < 1")
+    episode = recording(
+        [(9, 1), (3, 1), (3, 1), (9, 9), (9, 9), (0, 1), (0, 9)],
+        wanted=[2, 2, 0, 2, 0, 2, 1],
+    )
+    marks = interventions(episode, guide)
+    assert [(m.step, m.wanted, m.enforced, m.rules) for m in marks] == [
+        (1, 2, 0, (0,)),  # Brake is enforced
+        (3, 2, None, (1,)),  # Go is blocked; that Keep is, too, decides nothing
+        (6, 1, None, (2,)),  # Brake and Keep contradict each other, so neither is enforced, and Keep is blocked
+    ]
+
+
+def test_with_negative_precedence_blocked_actions_are_not_enforced() -> None:
+    guide = rules("+Brake <- gap < 5", "-Brake <- speed > 8", "+Keep <- gap < 5")
+    episode = recording([(3, 9), (3, 1)], wanted=[2, 2])
+    assert [m.enforced for m in interventions(episode, guide, "negative")] == [1]
+    assert interventions(episode, guide, "positive") == []
+    assert interventions(episode, RuleSet(())) == []
+
+
+def test_recorded_episodes_are_those_of_the_study(pacman_study) -> None:
+    blocks = final_blocks(pacman_study)
+    chosen = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=True)
+    assert chosen
+    for choice, pair in zip(chosen, record_choices(blocks, chosen), strict=True):
+        for played, result in zip(pair, (blocks.base, blocks.guided(0)), strict=True):
+            assert played.seed == blocks.seeds[choice.episode]
+            assert played.rewards.sum() == result.returns[choice.episode]
+            assert len(played.actions) == result.lengths[choice.episode]
+
+
+def test_an_episode_that_goes_another_way_alone_is_recorded_in_its_unit(pacman_study, monkeypatch) -> None:
+    blocks = final_blocks(pacman_study)
+    choice = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=False)[0]
+    other = (choice.episode + 1) % len(blocks.seeds)
+    asked = []
+
+    def watched(setup, unit, episode):
+        asked.append((unit.seeds[episode], unit.treatments[episode]))
+        return record_episode(setup, unit, episode)
+
+    monkeypatch.setattr("legible.report.replays.record_episode", watched)
+    lone = record_choices(blocks, [choice])[0]
+    assert asked == []
+    # As if the small unit had given other bits: the known returns are those of another episode.
+    wrong = tuple(result[np.roll(np.arange(len(result)), -1)] for result in blocks.results)
+    shifted = type(blocks)(blocks.setup, blocks.seeds, wrong)
+    assert (wrong[0].returns[choice.episode], wrong[0].lengths[choice.episode]) == (
+        blocks.base.returns[other],
+        blocks.base.lengths[other],
+    )
+    again = record_choices(shifted, [choice])[0]
+    seed = blocks.seeds[choice.episode]
+    assert set(asked) <= {(seed, -1), (seed, 0)}
+    assert asked
+    assert np.array_equal(again[0].actions, lone[0].actions)
+    assert np.array_equal(again[1].actions, lone[1].actions)
+
+
+def test_marks_of_a_replay_are_the_steps_that_guidance_changed(pacman_study) -> None:
+    blocks = final_blocks(pacman_study)
+    guided = blocks.guided(0)
+    chosen = choose_episodes(blocks.base, guided, 0, extremes=True)
+    for choice, replay in zip(chosen, make_replays(pacman_study, blocks, chosen, 0), strict=True):
+        alone, side = replay["sides"]
+        assert len(side["marks"]) == guided.changed[choice.episode]
+        assert alone["drawn"] == side["drawn"] == []  # a greedy policy does what it prefers
+        for step, wanted, enforced, speaking in side["marks"]:
+            assert side["actions"][step] != wanted
+            assert enforced in (None, side["actions"][step])
+            assert speaking
+            assert max(speaking) < len(replay["rules"])
+        parting = replay["parting"]
+        assert alone["actions"][:parting] == side["actions"][:parting]
+        assert alone["actions"][parting] != side["actions"][parting]
+        assert side["marks"][0][0] == parting
+        for one, result in zip((alone, side), (blocks.base, guided), strict=True):
+            assert one["return"] == result.returns[choice.episode] == sum(one["rewards"])
+            assert len(one["frames"]["places"]) == len(one["actions"]) + 1
+        json.dumps(replay)
+
+
+def test_random_actions_are_told_from_interventions(pacman_study) -> None:
+    from legible.report.replays import _drawn
+
+    episode = recording([(3, 1), (9, 1), (9, 1)], wanted=[2, 2, 1], actions=[0, 1, 1])
+    marks = interventions(episode, rules("+Brake <- gap < 5"))
+    assert _drawn(episode, marks) == [[1, 2]]
+
+
+def test_pacman_frames_tell_the_whole_state(pacman_study) -> None:
+    env, scene = scene_of(EnvironmentSpec("legible/PacmanSmall-v0"), pacman_study.space, [], 0)
+    assert isinstance(scene, PacmanScene)
+    scene.begin(2, [])
+    observation, _ = env.reset(seed=3)
+    scene.see(env, observation, 0)
+    start = env.unwrapped.state
+    observation, *_ = env.step(2)
+    scene.see(env, observation, 1)
+    after = env.unwrapped.state
+    frames = scene.frames()
+    assert frames["places"][0][:2] == list(start.pacman)
+    assert frames["places"][1][:2] == list(after.pacman)
+    assert frames["places"][1][3::4] == [round(2 * ghost.x) for ghost in after.ghosts]
+    eaten = {(x, y) for x, y, gone in frames["food"] if gone == 1}
+    assert eaten == start.food - after.food
+    assert {(x, y) for x, y, gone in frames["food"] if gone == -1} == after.food
+    assert "".join(scene.stage["walls"]).count("%") == len(env.unwrapped.maze.walls)
+
+
+def test_when_gone() -> None:
+    sets = [frozenset({(0, 0), (1, 0), (2, 0)}), frozenset({(1, 0), (2, 0)}), frozenset({(2, 0)})]
+    assert _when_gone(sets) == [[0, 0, 1], [1, 0, 2], [2, 0, -1]]
+
+
+@pytest.fixture
+def cart_pole() -> gymnasium.Env:
+    return gymnasium.make("CartPole-v1", render_mode="rgb_array")
+
+
+def watch(env: gymnasium.Env, scene: PictureScene, steps: int, marked: list[int]) -> dict:
+    scene.begin(steps, marked)
+    observation, _ = env.reset(seed=0)
+    env.unwrapped.theta_threshold_radians = env.unwrapped.x_threshold = 1e9  # let it fall as long as we like
+    for step in range(steps + 1):
+        scene.see(env, observation, step)
+        observation, *_ = env.step(step % 2)
+    return scene.frames()
+
+
+def test_pictures_show_the_start_the_end_and_what_is_marked(cart_pole) -> None:
+    scene = PictureScene(10**6)
+    frames = watch(cart_pole, scene, 300, [7, 111])
+    assert len(frames["steps"]) <= 124
+    assert {0, 7, 111, 300} <= set(frames["steps"])
+    assert len(frames["numbers"]) == len(frames["steps"])
+    assert max(frames["numbers"]) == len(frames["pictures"]) - 1
+    assert scene.stage["width"] <= 240
+    assert all(picture.startswith("data:image/") for picture in frames["pictures"])
+
+
+def test_pictures_keep_to_their_budget(cart_pole) -> None:
+    frames = watch(cart_pole, PictureScene(6000), 60, [])
+    assert sum(map(len, frames["pictures"])) <= 6000
+    assert frames["steps"][0] == 0
+    assert frames["steps"][-1] == 60
+
+
+def test_equal_pictures_are_kept_once(cart_pole) -> None:
+    scene = PictureScene(10**6)
+    scene.begin(1, [])
+    cart_pole.reset(seed=0)
+    scene.see(cart_pole, None, 0)
+    scene.see(cart_pole, None, 1)
+    frames = scene.frames()
+    assert len(frames["pictures"]) == 1
+    assert frames["numbers"] == [0, 0]
+
+
+def test_what_cannot_be_drawn_shows_features(mirror) -> None:
+    env, scene = scene_of(mirror.environment, mirror.space, [0, 1, 4], 0)
+    assert isinstance(scene, FeatureScene)
+    observation, _ = env.reset(seed=0)
+    scene.begin(0, [])
+    scene.see(env, observation, 0)
+    assert scene.stage["features"] == ["left", "right", "luck"]
+    row = scene.frames()["rows"][0]
+    assert row[:2] == observation[:2].tolist()
+    assert row[2] == pytest.approx(observation[4], rel=1e-3)
+
+
+def test_traffic_shows_ego_first_and_who_is_in_view(mirror) -> None:
+    env, scene = scene_of(EnvironmentSpec("legible/Highway-v0"), mirror.space, [], 0)
+    assert isinstance(scene, RoadScene)
+    scene.begin(0, [])
+    observation, _ = env.reset(seed=0)
+    scene.see(env, observation, 0)
+    traffic = env.unwrapped.traffic
+    row = scene.frames()["moments"][0]
+    assert row[0] == round(10 * traffic.x[traffic.ego])
+    assert row[1:3] == [0, round(10 * traffic.y[traffic.ego])]
+    ahead = traffic.x - traffic.x[traffic.ego]
+    assert (len(row) - 1) // 4 == ((ahead > -35) & (ahead < 95)).sum()
+    json.dumps(scene.stage)
+
+
+def test_every_shown_weakness_has_a_replay_on_confirmation_seeds(pacman_study) -> None:
+    found = gather(pacman_study)
+    blocks = confirmation_blocks(pacman_study)
+    assert found.cards
+    for card in found.cards + found.doubtful_cards:
+        if card.replay is not None:
+            assert found.replays[card.replay]["seed"] in blocks.seeds
+    assert found.cards[0].replay is not None

@@ -1,0 +1,201 @@
+"""The report as a file: what it says is what the study found, it needs nothing else, and it is the same every time."""
+
+import csv
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import mirror_world
+from legible.errors import LegibleError
+from legible.explanation import verdict_sentence
+from legible.features import Action, Feature, FeatureSpace
+from legible.report import write_report
+from legible.report.returns import confirmation_blocks, final_blocks
+from legible.settings import MiningSettings, PlaySettings
+from legible.statistics import paired
+from legible.study import Study
+from report.studies import MIRROR_SETTINGS, mirror_study
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and text, and checks that elements are closed in order."""
+
+    EMPTY = frozenset({"meta", "link", "input", "br"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"script", "style"} & set(self.open):
+            self.text += data
+
+
+def page_of(path: Path) -> Page:
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def words_of(text: str) -> str:
+    return re.sub(r"\s+", " ", text.replace("\xa0", " "))
+
+
+def test_returns_come_from_the_store(pacman_study, monkeypatch) -> None:
+    monkeypatch.setattr("legible.units.play_unit", None)  # what run_units would play with
+    final, confirmation = final_blocks(pacman_study), confirmation_blocks(pacman_study)
+    effect = paired(final.guided(0).returns, final.base.returns)
+    assert effect == pacman_study.improvement.effect
+    candidates = [v for v in pacman_study.evaluation.verdicts if v.confirmation is not None]
+    for i, verdict in enumerate(candidates):
+        again = paired(confirmation.guided(i).returns, confirmation.base.returns)
+        assert again == verdict.confirmation.effect
+
+
+def test_the_report_says_what_the_study_found(pacman_study, pacman_report) -> None:
+    page = page_of(pacman_report)
+    text = words_of(page.text)
+    assert pacman_report == pacman_study.folder / "report.html"
+    assert words_of(verdict_sentence(pacman_study.evaluation, pacman_study.improvement)) in text
+    assert "greedy: the best action is taken" in text
+    for explanation in pacman_study.explanations:
+        assert words_of(explanation.headline[1:].split(": ")[0]) in text
+        for sentence in explanation.sentences():
+            assert words_of(sentence) in text
+    for mined in pacman_study.mining.rules:
+        assert mined.rule.text(pacman_study.space) in text
+    for part in ("random testing: actions blocked at random", "Speaks for: go north", "numpy", "[evaluation]"):
+        assert part in text
+    rows = [attributes for tag, attributes in page.tags if tag == "tr" and "data-kinds" in attributes]
+    assert len(rows) == len(pacman_study.mining.rules)
+    confirmed = [row for row in rows if "confirmed" in (row["data-kinds"] or "").split()]
+    assert len(confirmed) == len(pacman_study.evaluation.confirmed)
+
+
+def test_the_report_needs_nothing_else(pacman_report) -> None:
+    page = page_of(pacman_report)
+    for tag, attributes in page.tags:
+        for name in ("src", "href", "srcset", "action"):
+            target = attributes.get(name) or "#"
+            assert target.startswith(("#", "data:")), (tag, target)
+    text = pacman_report.read_text(encoding="utf-8")
+    assert not re.search(r"@import|url\(|https?://", text)
+    assert "default-src 'none'" in text
+    assert pacman_report.stat().st_size < 3_000_000
+
+
+def test_links_within_the_page_lead_somewhere(pacman_report) -> None:
+    page = page_of(pacman_report)
+    names = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(names) == len(set(names))
+    wanted = [a["href"][1:] for tag, a in page.tags if tag == "a"] + [
+        a["aria-controls"] for _, a in page.tags if "aria-controls" in a
+    ]
+    assert wanted
+    assert set(wanted) <= set(names)
+
+
+def test_the_same_study_gives_the_same_bytes(mirror, tmp_path) -> None:
+    first, second = write_report(mirror, tmp_path / "a" / "one.html"), write_report(mirror, tmp_path / "b" / "one.html")
+    assert first.read_bytes() == second.read_bytes()
+    files = sorted(path.name for path in (tmp_path / "a" / "plots").iterdir())
+    assert files == sorted(path.name for path in (tmp_path / "b" / "plots").iterdir())
+    for name in files:
+        assert (tmp_path / "a" / "plots" / name).read_bytes() == (tmp_path / "b" / "plots" / name).read_bytes()
+
+
+def test_plots_and_tables_lie_beside_it(pacman_study, pacman_report) -> None:
+    folder = pacman_report.parent / "plots"
+    for name in ("returns", "p-values", "effects", "composition", "importances"):
+        with Image.open(folder / f"{name}.png") as image:
+            assert image.width > 600
+            assert len(np.unique(np.asarray(image.convert("L")))) > 2
+    with (folder / "returns.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    guided = np.array([float(row["guided"]) for row in rows])
+    assert guided.mean() == pytest.approx(pacman_study.improvement.guided.mean)
+    assert int(rows[0]["seed"]) == final_blocks(pacman_study).seeds[0]
+    with (folder / "verdicts.csv").open(encoding="utf-8") as file:
+        verdicts = list(csv.DictReader(file))
+    assert [float(row["p"]) for row in verdicts] == [v.p for v in pacman_study.evaluation.verdicts]
+    with (folder / "baselines.csv").open(encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == 2
+    for name in ("rules", "importances", "composition"):
+        assert (folder / f"{name}.csv").stat().st_size > 50
+
+
+def test_a_world_without_pictures_is_replayed_by_its_features(mirror, tmp_path) -> None:
+    path = write_report(mirror, tmp_path / "report.html")
+    text = path.read_text(encoding="utf-8")
+    data = re.search(r'<script type="application/json" id="replays">(.*?)</script>', text, re.DOTALL)
+    replays = json.loads(data[1])
+    assert replays
+    assert {replay["kind"] for replay in replays} == {"features"}
+    assert replays[0]["stage"]["features"]
+
+
+def test_other_policies_are_shown_beside(mirror, tmp_path) -> None:
+    path = write_report(mirror, tmp_path / "report.html", others={"the same again": mirror_world.policy()})
+    with (tmp_path / "plots" / "returns.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    # Another policy plays the same seeds; this one is the same policy, so it earns the same.
+    assert [row["the same again"] for row in rows] == [row["the policy alone"] for row in rows]
+    assert "the same again" in page_of(path).text
+
+
+def test_a_study_that_found_nothing_has_a_report(tmp_path) -> None:
+    settings = replace(MIRROR_SETTINGS, mining=MiningSettings(weighed_states=0, min_coverage=1.0))
+    study = mirror_study(tmp_path, settings=settings)
+    page = page_of(write_report(study))
+    assert "No rules were mined, so nothing could be tested." in page.text
+    assert "None was found" in page.text
+    assert not (tmp_path / "plots" / "verdicts.csv").exists()
+
+
+def test_ways_of_playing_are_told(tmp_path) -> None:
+    play = PlaySettings(batch=8, unit_episodes=40, epsilon=0.1, epsilon_when_guided=False, precedence="negative")
+    study = mirror_study(tmp_path, settings=replace(MIRROR_SETTINGS, play=play))
+    text = words_of(page_of(write_report(study)).text)
+    assert "except for 10 % random actions, but never where a rule triggers; in conflicts, rules that block win" in text
+
+
+def test_names_cannot_break_the_page(tmp_path) -> None:
+    nasty = '</script><script>alert("1")</script><b>'
+    features = tuple(
+        Feature(f.name, f.kind, words=nasty, values=dict.fromkeys(f.values, nasty)) for f in mirror_world.SPACE.features
+    )
+    names = FeatureSpace(features, tuple(Action(a.name, nasty) for a in mirror_world.SPACE.actions))
+    study = mirror_study(tmp_path, names=names)
+    path = write_report(study)
+    page = page_of(path)
+    assert nasty in page.text
+    assert sum(tag == "script" for tag, _ in page.tags) == 2
+    assert nasty not in path.read_text(encoding="utf-8")
+
+
+def test_a_folder_that_cannot_be_written_is_named(mirror, tmp_path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(LegibleError, match="cannot be made"):
+        write_report(mirror, blocked / "report.html")
+
+
+def test_an_opened_study_gives_the_same_report(pacman_study, pacman_report, tmp_path) -> None:
+    again = write_report(Study.open(pacman_study.folder, engine=pacman_study.engine), tmp_path / "report.html")
+    assert again.read_bytes() == pacman_report.read_bytes()
