@@ -1,0 +1,203 @@
+"""Records: all that one study found, as plain data that is small enough to keep.
+
+- `make_record`: run a job's study and write down every verdict, the composition and what it is worth.
+- `save_record`, `load_record`: compressed JSON.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from legible.engines import Engine
+from legible.errors import LegibleError
+from legible.evaluation import Evaluation, Sample, Verdict, play_all, stage_seeds
+from legible.explanation import feature_groups, group_shares, pacman_groups
+from legible.features import FeatureSpace
+from legible.files import write_whole
+from legible.policies import load_policy
+from legible.relations import generalise_all
+from legible.reproduction.plan import Job
+from legible.rules import RuleSet, parse_rule
+from legible.statistics import paired
+from legible.study import Study
+from legible.units import UNGUIDED, run_units
+
+Record = dict[str, Any]
+Progress = Callable[[str, int, int], None]
+DIGITS = 6
+
+
+def make_record(job: Job, folder: Path, *, seed: int, engine: Engine, progress: Progress | None = None) -> Record:
+    """Run everything that the tables need of one policy.
+
+    Parameters
+    ----------
+    job
+        Which policy, in which mode, with which settings.
+    folder
+        Of the study; what it holds already is not run again.
+    seed
+        Of the study.
+    engine
+        Where episodes run.
+    progress
+        Called with a stage, and with how many of how many episodes are done.
+    """
+    seconds: dict[str, float] = {}
+    study = Study(folder, job.row.spec, job.policy, seed=seed, settings=job.settings, engine=engine, progress=progress)
+    with _timed(seconds, "experiences"):
+        space = study.space
+    with _timed(seconds, "mining"):
+        mined = [found.rule for found in study.mining.rules]
+    with _timed(seconds, "evaluation"):
+        evaluation = study.evaluation
+    with _timed(seconds, "random tests"):
+        tests = {kind: study.baseline(kind) for kind in ("block", "enforce") if job.baselines}
+    with _timed(seconds, "random rules"):
+        random_rules = study.baseline("rules") if study.rule_sets and job.baselines else None
+    with _timed(seconds, "improvement"):
+        improvement = study.improvement
+    with _timed(seconds, "extended"):
+        extended = _extended(job, study) if job.extended else None
+    with _timed(seconds, "known rule"):
+        known = _known_rule(job.row.known_rule, study) if job.row.known_rule else None
+    return {
+        "row": job.row.name,
+        "environment": job.row.environment,
+        "arguments": dict(job.row.arguments),
+        "policy": job.policy,
+        "policy_seed": job.seed,
+        "mode": job.mode,
+        "seed": seed,
+        "settings": asdict(job.settings),
+        "mined": [[rule.text(space), _short(m.agreement), _short(m.coverage)]
+                  for rule, m in zip(mined, study.mining.rules, strict=True)],
+        "groups": _numbers(group_shares(mined, space, _groups(space))) if mined else {},
+        "base": _sample(evaluation.base),
+        "MT": _verdicts(evaluation, space),
+        "RT": {kind: _verdicts(found, space) for kind, found in tests.items()},
+        "RR": _verdicts(random_rules, space) if random_rules is not None else [],
+        "improvement": {
+            "rule_sets": [_source(rule_set, space) for rule_set in improvement.rule_sets],
+            "rules": len(improvement.composition),
+            "chosen": _sample(improvement.chosen),
+            "base": _sample(improvement.base),
+            "guided": _sample(improvement.guided),
+            "effect": _numbers(asdict(improvement.effect)),
+            "steps": [[_source(step.rule_set, space), _short(step.mean), step.accepted] for step in improvement.steps],
+        },
+        "extended": extended,
+        "known_rule": known,
+        "seconds": _numbers(seconds),
+    }  # fmt: skip
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    begin = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - begin
+
+
+def _extended(job: Job, study: Study) -> Record:
+    """The policy that was trained for longer, on the seeds of the final figure."""
+    setup = replace(study.setup(), policy=load_policy(job.extended))
+    seeds = stage_seeds(study.seed, "final", 0, study.settings.improvement.final_episodes)
+    # Not with the study's runner: its store knows one policy only.
+    run = partial(run_units, engine=study.engine, time_limit=study.settings.time_limit or None)
+    return _sample(Sample.of(play_all(setup, [(UNGUIDED, seeds)], run)[0]))
+
+
+def _known_rule(text: str, study: Study) -> Record:
+    """Whether a rule of the paper's was mined, or one that contains it, and what its generalisation is worth here."""
+    rule = parse_rule(text, study.space)
+    generalised = generalise_all([rule], study.relations)[0].rule_set
+    relatives = [m.rule for m in study.mining.rules if any(r.contains(m.rule) for r in generalised.rules)]
+    setup = study.setup([generalised])
+    seeds = stage_seeds(study.seed, "final", 0, study.settings.improvement.final_episodes)
+    base, guided = play_all(setup, [(UNGUIDED, seeds), (0, seeds)], study.runner("known rule"))
+    return {
+        "rule": text,
+        "mined": rule in [m.rule for m in study.mining.rules],
+        "related": [relative.text(study.space) for relative in relatives],
+        "effect": _numbers(asdict(paired(guided.returns, base.returns))),
+        "changed": _short(guided.changed.sum() / max(1, guided.lengths.sum())),
+    }
+
+
+def _groups(space: FeatureSpace) -> dict[str, tuple[str, ...]]:
+    """The paper's groups in PAC-Man, the features' own elsewhere."""
+    return pacman_groups(space) if "near.unscared" in space.names else feature_groups(space)
+
+
+def _source(rule_set: RuleSet, space: FeatureSpace) -> str:
+    return rule_set.source.text(space) if rule_set.source is not None else rule_set.text(space)
+
+
+def _verdicts(evaluation: Evaluation, space: FeatureSpace) -> list[Record]:
+    return [_verdict(verdict, space) for verdict in evaluation.verdicts]
+
+
+def _verdict(verdict: Verdict, space: FeatureSpace) -> Record:
+    record: Record = {
+        "mean": verdict.sample.mean,
+        "error": verdict.sample.error,
+        "p": verdict.p,
+        "q": verdict.q,
+        "p_harm": verdict.p_harm,
+        "fired": verdict.sample.fired,
+        "changed": verdict.sample.changed,
+    }
+    if verdict.confirmation is not None:
+        effect = verdict.confirmation.effect
+        record |= {"effect": effect.mean, "low": effect.low, "high": effect.high, "q_fresh": verdict.confirmation.q}
+        if verdict.confirmation.of_generalisation is not None:
+            record["q_generalisation"] = verdict.confirmation.of_generalisation.p
+    record = _numbers(record)
+    if isinstance(verdict.treatment, RuleSet):
+        record["rules"] = len(verdict.treatment)
+        if verdict.treatment.source is not None:
+            record["rule"] = verdict.treatment.source.text(space)
+    return record
+
+
+def _sample(sample: Sample) -> Record:
+    return {key: value for key, value in _numbers(asdict(sample)).items() if value == value}  # noqa: PLR0124 (NaN)
+
+
+def _short(value: float) -> float:
+    """A number with as many digits as anybody reads."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _numbers(data: Record) -> Record:
+    return {
+        key: _short(float(value)) if isinstance(value, (float, np.floating)) else value for key, value in data.items()
+    }
+
+
+def save_record(record: Record, path: Path) -> None:
+    """Write a record; the same record gives the same bytes."""
+    text = json.dumps(record, sort_keys=True, ensure_ascii=False)
+    write_whole(path, lambda file: file.write(gzip.compress(text.encode(), mtime=0)))
+
+
+def load_record(path: Path) -> Record:
+    """Read a record."""
+    try:
+        loaded: Record = json.loads(gzip.decompress(path.read_bytes()))
+    except OSError as error:
+        raise LegibleError(f"{path}: cannot be read ({error}).") from error
+    except (ValueError, EOFError) as error:
+        raise LegibleError(f"{path}: is damaged; delete it to make it again.") from error
+    return loaded

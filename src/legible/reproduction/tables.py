@@ -1,0 +1,201 @@
+"""Tables from records: ours beside the paper's, as values, Markdown and CSV.
+
+Each cell is the mean over the policies of a row. ``±`` is the mean of their own standard errors, as in the paper;
+the error between policies, which says how much another five policies would differ, stands beside it in brackets.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from legible.reproduction.plan import TablePlan
+from legible.reproduction.records import Record
+from legible.statistics import benjamini_hochberg
+
+NOT_RUN = "not run"
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure: the mean over policies, the mean of their own errors, and the error between them.
+
+    `paper` is the paper's figure, NaN where it has none.
+    """
+
+    values: tuple[float, ...]
+    errors: tuple[float, ...] = ()
+    paper: float = float("nan")
+
+    @property
+    def mean(self) -> float:
+        """Mean over the policies."""
+        return float(np.mean(self.values)) if self.values else float("nan")
+
+    @property
+    def within(self) -> float:
+        """Mean of the policies' own standard errors; NaN where there are none."""
+        return float(np.mean(self.errors)) if self.errors else float("nan")
+
+    @property
+    def between(self) -> float:
+        """Standard error of the mean over the policies."""
+        n = len(self.values)
+        return float(np.std(self.values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+
+    def text(self, digits: int) -> str:
+        """For people: ``mean ± within [between]``."""
+        if not self.values:
+            return NOT_RUN
+        within = f" ± {self.within:.{digits}f}" if self.errors else ""
+        between = f" [{self.between:.{digits}f}]" if len(self.values) > 1 else ""
+        return f"{self.mean:.{digits}f}{within}{between}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells with the names of their columns; `digits` by column."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    digits: tuple[int, ...]
+    rows: Mapping[tuple[str, str], tuple[Cell, ...]]
+
+    def to_markdown(self) -> str:
+        """One line for each row and mode; the paper's figure in brackets where it has one."""
+        lines = [
+            f"| {' | '.join(('row', 'mode', 'policies', *self.columns))} |",
+            "|---" * (len(self.columns) + 3) + "|",
+        ]
+        for (row, mode), cells in self.rows.items():
+            policies = str(max((len(cell.values) for cell in cells), default=0) or NOT_RUN)
+            shown = [_shown(cell, digits) for cell, digits in zip(cells, self.digits, strict=True)]
+            lines.append(f"| {' | '.join((row, mode, policies, *shown))} |")
+        return "\n".join(lines) + "\n"
+
+    def to_csv(self) -> str:
+        """One line for each cell."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["table", "row", "mode", "column", "policies", "mean", "within", "between", "paper"])
+        for (row, mode), cells in self.rows.items():
+            for column, cell in zip(self.columns, cells, strict=True):
+                figures = (cell.mean, cell.within, cell.between, cell.paper)
+                told = ["" if np.isnan(figure) else f"{figure:.6g}" for figure in figures]
+                writer.writerow([self.name, row, mode, column, len(cell.values), *told])
+        return file.getvalue()
+
+
+def _shown(cell: Cell, digits: int) -> str:
+    paper = "" if np.isnan(cell.paper) else f" (paper {cell.paper:g})"
+    return cell.text(digits) + paper
+
+
+Figure = Callable[[Record], "float | tuple[float, float] | None"]
+"""From a record to a number, or a number and its standard error; None where there is nothing to say."""
+
+
+def _shares(verdicts: Sequence[Record]) -> dict[str, float]:
+    """Shares of the evaluations that found a weakness: by the plain test, after correction, on fresh seeds."""
+    if not verdicts:
+        return {}
+    plain = [v["p"] < ALPHA for v in verdicts]
+    corrected = benjamini_hochberg([v["p"] for v in verdicts]) < ALPHA
+    fresh = [v.get("q_fresh", 1.0) < ALPHA for v in verdicts]
+    return {"plain": float(np.mean(plain)), "corrected": float(np.mean(corrected)), "fresh": float(np.mean(fresh))}
+
+
+def _of_method(method: str, kind: str) -> Figure:
+    def figure(record: Record) -> float | None:
+        found = record[method]
+        # The 200 random tests are two families of 100, one that blocks and one that enforces.
+        families = list(found.values()) if isinstance(found, dict) else [found]
+        shares = [_shares(family)[kind] for family in families if family]
+        return float(np.mean(shares)) if shares else None
+
+    return figure
+
+
+def _sample_of(*path: str) -> Figure:
+    def figure(record: Record) -> tuple[float, float] | None:
+        found: Record | None = record
+        for key in path:
+            found = found.get(key) if found else None
+        return (found["mean"], found["error"]) if found else None
+
+    return figure
+
+
+METHODS = ("RT", "RR", "MT")
+WEAKNESSES: dict[str, tuple[Figure, int]] = {
+    **{method: (_of_method(method, "plain"), 3) for method in METHODS},
+    "evaluations": (lambda record: float(len(record["MT"])), 1),
+    **{f"{method}, corrected": (_of_method(method, "corrected"), 3) for method in METHODS},
+    **{f"{method}, fresh seeds": (_of_method(method, "fresh"), 3) for method in METHODS},
+}
+IMPROVEMENT: dict[str, tuple[Figure, int]] = {
+    "base": (_sample_of("base"), 1),
+    "rule-guided": (_sample_of("improvement", "chosen"), 1),
+    "extended training": (_sample_of("extended"), 1),
+    "rule sets": (lambda record: float(len(record["improvement"]["rule_sets"])), 1),
+    "base, fresh seeds": (_sample_of("improvement", "base"), 1),
+    "rule-guided, fresh seeds": (_sample_of("improvement", "guided"), 1),
+    "gain, fresh seeds": (_sample_of("improvement", "effect"), 1),
+}
+
+
+def _columns(plan: TablePlan, labels: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, Figure, int]]:
+    """Names of columns → label of the studies, figure, digits."""
+    if plan.kind == "groups":
+        return {
+            f"{label} {group}": (label, lambda record, group=group: record["groups"].get(group), 2)  # type: ignore[misc]
+            for label in labels
+            for group in groups
+        }
+    figures = WEAKNESSES if plan.kind == "weaknesses" else IMPROVEMENT
+    return {
+        name if len(labels) == 1 else f"{label} {name}": (label, figure, digits)
+        for label in labels
+        for name, (figure, digits) in figures.items()
+    }
+
+
+def build_table(plan: TablePlan, records: Mapping[str, Sequence[Record]]) -> Table:
+    """Make a table.
+
+    Parameters
+    ----------
+    plan
+        The table.
+    records
+        Label of the studies → their records, in any order. What is missing is "not run".
+    """
+    plans = plan.plans()
+    wanted = {column for row in plan.paper.values() for column in row}
+    groups = sorted({column.partition(" ")[2] for column in wanted}) if plan.kind == "groups" else []
+    columns = _columns(plan, list(plans), groups)
+    modes = list(dict.fromkeys(mode for studies in plans.values() for mode in studies.modes))
+    rows: dict[tuple[str, str], tuple[Cell, ...]] = {}
+    for row in plan.paper:
+        for mode in modes:
+            cells = []
+            for name, (label, figure, _) in columns.items():
+                here = [r for r in records.get(label, ()) if (r["row"], r["mode"]) == (row, mode)]
+                here.sort(key=lambda record: record["policy_seed"])
+                cells.append(_cell([figure(record) for record in here], plan.paper[row].get(name, float("nan"))))
+            rows[row, mode] = tuple(cells)
+    digits = tuple(digits for _, _, digits in columns.values())
+    return Table(plan.name, plan.title, tuple(columns), digits, rows)
+
+
+def _cell(found: Sequence[float | tuple[float, float] | None], paper: float) -> Cell:
+    told = [figure for figure in found if figure is not None]
+    values = tuple(figure[0] if isinstance(figure, tuple) else figure for figure in told)
+    errors = tuple(figure[1] for figure in told if isinstance(figure, tuple))
+    return Cell(values, errors, paper)
