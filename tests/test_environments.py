@@ -11,7 +11,13 @@ import pytest
 from gymnasium import spaces
 from gymnasium.envs.toy_text.taxi import TaxiEnv
 from gymnasium.vector import SyncVectorEnv
-from gymnasium.wrappers import ClipReward, FlattenObservation, FrameStackObservation, TimeLimit
+from gymnasium.wrappers import (
+    ClipReward,
+    FlattenObservation,
+    FrameStackObservation,
+    RecordEpisodeStatistics,
+    TimeLimit,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -426,3 +432,42 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_errors_are_ours() -> None:
     assert issubclass(UnfitEnvironmentError, LegibleError)
+
+
+# ---- wrappers and packages that are imported on need ----------------------------------------------------------------
+
+
+def test_wrappers_are_put_around_the_innermost_first() -> None:
+    names = ("FlattenObservation", "RecordEpisodeStatistics")
+    spec = EnvironmentSpec("FrozenLake-v1", {}, tuple(f"gymnasium.wrappers:{name}" for name in names))
+    env = spec.make()
+    assert isinstance(env, RecordEpisodeStatistics)
+    assert isinstance(env.env, FlattenObservation)
+    assert env.observation_space.shape == (16,)
+    assert EnvironmentSpec(SMALL, {}, ("gymnasium.wrappers:FlattenObservation",)).make_batch(2) is None
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "words"),
+    [
+        ("FlattenObservation", "write it as module:class"),
+        ("no_such_module:Wrapper", "cannot be put around the environment: ModuleNotFoundError"),
+        ("gymnasium.wrappers:NoSuch", "AttributeError"),
+        ("builtins:repr", "made a str, not a gymnasium.Env"),
+    ],
+)
+def test_a_wrapper_that_does_not_fit_is_named(wrapper: str, words: str) -> None:
+    with pytest.raises(UnfitEnvironmentError, match=words):
+        EnvironmentSpec("CartPole-v1", {}, (wrapper,)).make()
+
+
+def test_known_packages_are_imported_when_asked_for() -> None:
+    pytest.importorskip("minigrid")
+    env = EnvironmentSpec("MiniGrid-Empty-5x5-v0", {}, ("minigrid.wrappers:FlatObsWrapper",)).make()
+    assert ObservationEncoder.of(env.observation_space).width == 2835
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(UnfitEnvironmentError, match=r"belongs to the package ale_py.*pip install 'ale-py'"):
+        EnvironmentSpec("ALE/NoSuchGame-v5").make()

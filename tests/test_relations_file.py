@@ -41,6 +41,9 @@ ROWS = ("ego", *(f"vehicle{n}" for n in range(1, 10)))
 HIGHWAY = FeatureSpace.of(
     [f"{row}.{column}" for row in ROWS for column in COLUMNS], ["LANE_LEFT", "IDLE", "LANE_RIGHT", "FASTER", "SLOWER"]
 )
+WITHOUT_HEADING = FeatureSpace.of(
+    [f"{row}.{column}" for row in ROWS[:5] for column in COLUMNS[:5]], [action.name for action in HIGHWAY.actions]
+)
 INTERSECTION = FeatureSpace.of(HIGHWAY.names, ["SLOWER", "IDLE", "FASTER"])
 SMALL = FeatureSpace(
     (
@@ -154,6 +157,12 @@ def test_words_for_people():
 def test_a_statement_twice_is_no_contradiction():
     (relation,) = read('ignore = ["*.gap", "left.*"]')
     assert set(pairs(relation)) == {"left.gap", "right.gap", "left.speed"}
+
+
+def test_a_name_that_may_match_nothing():
+    (relation,) = read('negate = ["y", "heading?", "*.width?"]\ndrop = "left.*?"')
+    assert pairs(relation) == {"y": ("y", NEGATE)}
+    assert [SMALL.names[i] for i in relation.unmapped] == ["left.gap", "left.speed"]
 
 
 def test_shift_moves_rows_and_drops_what_falls_off():
@@ -355,6 +364,7 @@ SHIPPED = [
     *((f"legible/PacmanOriginal{nc}-v0", pacman_features(4)) for nc in ("", "NC")),
     *((f"{name}-v0", HIGHWAY) for name in ("highway", "highway-fast", "merge", "roundabout")),
     ("legible/HighwayFast-v0", HIGHWAY),
+    *((f"{name}-v0", WITHOUT_HEADING) for name in ("highway", "highway-fast", "merge", "roundabout")),
     ("intersection-v0", INTERSECTION),
     *((env, shipped_features(env)) for env in ("CartPole-v1", "MountainCar-v0", "Acrobot-v1", "LunarLander-v3")),
     *((env, shipped_features(env)) for env in ("FrozenLake-v1", "FrozenLake8x8-v1")),
@@ -378,6 +388,8 @@ def test_the_defaults_are_the_papers():
 
     assert defaults("legible/PacmanMediumNC-v0") == ["turn"]
     assert defaults("highway-fast-v0") == ["vehicles", "mirror-3-lanes"]
+    assert defaults("highway_env:highway-v0") == defaults("highway-v0") == ["vehicles", "mirror-4-lanes"]
+    assert defaults("farama/Highway-v0") == defaults("legible/Highway-v0") == ["vehicles", "mirror-3-lanes"]
     assert defaults("legible/Merge-v0") == ["vehicles", "mirror-merge"]
     assert defaults("roundabout-v0") == ["vehicles", "mirror-roundabout"]
     assert defaults("intersection-v0") == ["vehicles"]

@@ -301,9 +301,18 @@ def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -
 
 
 def own_feature_space(env: Env) -> FeatureSpace | None:
-    """Return the ``feature_space`` that the environment, or the outermost wrapper that has one, brings along."""
+    """Return the ``feature_space`` that the environment, or the outermost wrapper that has one, brings along.
+
+    highway-env's environments bring none; names for them come with legible.
+    """
     own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
-    return own if isinstance(own, FeatureSpace) else None
+    if isinstance(own, FeatureSpace):
+        return own
+    if type(env.unwrapped).__module__.startswith("highway_env."):
+        from legible.envs.highway.farama import farama_features  # noqa: PLC0415 (only highway-env's need it)
+
+        return farama_features(env)
+    return None
 
 
 def _unnamed(encoder: ObservationEncoder, n_actions: int) -> FeatureSpace:

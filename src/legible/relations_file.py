@@ -57,7 +57,9 @@ Statements on features
 
 Each takes one such example or a list of them. ``*`` stands for any text, the same text on all sides of a statement;
 ``{n}``, in ``shift``, for a whole number. A statement that matches nothing, that maps a feature in another way than a
-statement before it, or that maps two features to one is an error, and the error names the line.
+statement before it, or that maps two features to one is an error, and the error names the line. In statements on single
+features (``negate``, ``reflect``, ``map``, ``ignore``, ``drop``) a name that ends in ``?`` may match nothing:
+``negate = ["*.vy", "*.sin_h?"]`` serves observations with and without a heading.
 """
 
 from __future__ import annotations
@@ -365,12 +367,12 @@ class _RelationReader:
 
     def _each(self, patterns: Iterable[str], relation: ValueRelation, place: _Place) -> None:
         for pattern in patterns:
-            for (i,) in self._rows([pattern], place):
+            for i in self._named(pattern, place):
                 self.pairing.add(i, i, relation, place, pattern)
 
     def _drop(self, value: Any, place: _Place) -> None:
         for pattern in _texts(value, "drop", place):
-            for (i,) in self._rows([pattern], place):
+            for i in self._named(pattern, place):
                 self.pairing.drop(i, place, pattern)
 
     def _pair(self, value: Any, place: _Place) -> None:
@@ -382,6 +384,13 @@ class _RelationReader:
             relation = _relation_of_pair(table, place)
             for i, j in self._rows(patterns, place):
                 self.pairing.add(i, j, relation, place, patterns[0])
+
+    def _named(self, pattern: str, place: _Place) -> list[int]:
+        """The features that one name stands for; only a name that ends in ``?`` may stand for none."""
+        name = pattern.removesuffix("?")
+        if name != pattern and not any(re.fullmatch(_pattern(name), known) for known in self.space.names):
+            return []
+        return [i for (i,) in self._rows([name], place)]
 
     def _rows(self, patterns: Sequence[str], place: _Place) -> list[tuple[int, ...]]:
         """The features that the patterns name together, one row for every text that `*` can stand for."""
@@ -705,6 +714,8 @@ class ShippedRelations(NamedTuple):
 _ENVS = Path(__file__).parent / "envs"
 _PACMAN_TWO = r"pacman(small|medium)(nc)?"
 _PACMAN_FOUR = r"pacmanoriginal(nc)?"
+# Patterns match an environment's name, or its namespace and name: highway-v0 as Farama has it (no namespace) has four
+# lanes, in the paper's configuration (legible/Highway-v0, farama/Highway-v0) it has three.
 _SHIPPED: tuple[tuple[str, str, bool], ...] = (
     (r"pacman.*", "pacman/relations/turn.toml", True),
     (r"pacman.*", "pacman/relations/mirror-east-west.toml", False),
@@ -712,8 +723,10 @@ _SHIPPED: tuple[tuple[str, str, bool], ...] = (
     (_PACMAN_TWO, "pacman/relations/exchange-2-ghosts.toml", False),
     (_PACMAN_FOUR, "pacman/relations/exchange-4-ghosts.toml", False),
     (r"(highway|highwayfast|merge|roundabout|intersection)", "highway/relations/vehicles.toml", True),
-    (r"(highway|highwayfast)", "highway/relations/mirror-3-lanes.toml", True),
-    (r"highway", "highway/relations/mirror-4-lanes.toml", False),
+    (r"[^/]+/highway|highwayfast", "highway/relations/mirror-3-lanes.toml", True),
+    (r"/highway", "highway/relations/mirror-3-lanes.toml", False),
+    (r"[^/]+/highway", "highway/relations/mirror-4-lanes.toml", False),
+    (r"/highway", "highway/relations/mirror-4-lanes.toml", True),
     (r"merge", "highway/relations/mirror-merge.toml", True),
     (r"roundabout", "highway/relations/mirror-roundabout.toml", True),
     (r"cartpole", "gymnasium/relations/cartpole.toml", True),
@@ -731,11 +744,14 @@ def shipped_relations(env_id: str) -> list[ShippedRelations]:
     >>> [(name, default) for name, _, default in shipped_relations("legible/PacmanSmall-v0")][:2]
     [('turn', True), ('mirror-east-west', False)]
     """
-    plain = re.sub(r"-v\d+$", "", env_id.rsplit("/", 1)[-1]).replace("-", "").replace("_", "").lower()
+    # The module before a colon registers the id; a factory behind it has no version.
+    known = env_id.rpartition(":")[2] if re.search(r"-v\d+$", env_id) else env_id
+    namespace, _, name = known.rpartition("/")
+    plain = re.sub(r"-v\d+$", "", name).replace("-", "").replace("_", "").lower()
     return [
         ShippedRelations(Path(file).stem, _ENVS / file, default)
         for pattern, file, default in _SHIPPED
-        if re.fullmatch(pattern, plain)
+        if re.fullmatch(pattern, plain) or re.fullmatch(pattern, f"{namespace.lower()}/{plain}")
     ]
 
 

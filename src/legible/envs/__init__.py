@@ -14,9 +14,19 @@ PACMAN_LEVELS: dict[str, dict[str, object]] = {
     "PacmanOriginalNC": {"maze": "original", "step_cap": 800, "capsules": False},
 }
 
+# Driving: legible's own and, under ``farama/``, Farama's highway-env, both in the configuration of the paper's
+# experiments.
+SCENARIOS: dict[str, str] = {
+    "Highway": "highway",
+    "HighwayFast": "highway-fast",
+    "Merge": "merge",
+    "Intersection": "intersection",
+    "Roundabout": "roundabout",
+}
+
 
 def register_envs() -> None:
-    """Register every environment under ``legible/…-v0``; calling it again changes nothing."""
+    """Register every environment, ``legible/…-v0`` and ``farama/…-v0``; calling it again changes nothing."""
     for name, arguments in PACMAN_LEVELS.items():
         env_id = f"legible/{name}-v0"
         if env_id not in gymnasium.registry:
@@ -25,4 +35,18 @@ def register_envs() -> None:
                 entry_point="legible.envs.pacman.env:PacmanEnv",
                 vector_entry_point="legible.envs.pacman.env:PacmanVectorEnv",
                 kwargs=dict(arguments),
+            )
+    for name, scenario in SCENARIOS.items():
+        env_id = f"legible/{name}-v0"
+        if env_id not in gymnasium.registry:
+            gymnasium.register(
+                id=env_id,
+                entry_point="legible.envs.highway.env:HighwayEnv",
+                vector_entry_point="legible.envs.highway.env:HighwayVectorEnv",
+                kwargs={"scenario": scenario},
+            )
+        env_id = f"farama/{name}-v0"
+        if env_id not in gymnasium.registry:
+            gymnasium.register(
+                id=env_id, entry_point="legible.envs.highway.farama:FaramaEnv", kwargs={"scenario": scenario}
             )

@@ -68,15 +68,20 @@ class Table:
     rows: Mapping[tuple[str, str], tuple[Cell, ...]]
 
     def to_markdown(self) -> str:
-        """One line for each row and mode; the paper's figure in brackets where it has one."""
+        """A line for the paper and one for each of our modes, row by row."""
         lines = [
             f"| {' | '.join(('row', 'mode', 'policies', *self.columns))} |",
             "|---" * (len(self.columns) + 3) + "|",
         ]
+        told: set[str] = set()
         for (row, mode), cells in self.rows.items():
+            if row not in told:
+                paper = ["" if np.isnan(cell.paper) else f"{cell.paper:g}" for cell in cells]
+                lines.append(f"| **{row}** | paper | 5 | {' | '.join(paper)} |")
+            told.add(row)
             policies = str(max((len(cell.values) for cell in cells), default=0) or NOT_RUN)
-            shown = [_shown(cell, digits) for cell, digits in zip(cells, self.digits, strict=True)]
-            lines.append(f"| {' | '.join((row, mode, policies, *shown))} |")
+            shown = [cell.text(digits) for cell, digits in zip(cells, self.digits, strict=True)]
+            lines.append(f"| {row} | {mode} | {policies} | {' | '.join(shown)} |")
         return "\n".join(lines) + "\n"
 
     def to_csv(self) -> str:
@@ -90,11 +95,6 @@ class Table:
                 told = ["" if np.isnan(figure) else f"{figure:.6g}" for figure in figures]
                 writer.writerow([self.name, row, mode, column, len(cell.values), *told])
         return file.getvalue()
-
-
-def _shown(cell: Cell, digits: int) -> str:
-    paper = "" if np.isnan(cell.paper) else f" (paper {cell.paper:g})"
-    return cell.text(digits) + paper
 
 
 Figure = Callable[[Record], "float | tuple[float, float] | None"]

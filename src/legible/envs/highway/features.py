@@ -1,0 +1,163 @@
+"""Names and words of the highway environments' observation, in the order of the vector.
+
+An observation is a table with a row for ego and one for each of the nearest other vehicles, read row by row. Rows are
+called ``ego``, ``vehicle1``, ``vehicle2`` …, columns as in highway-env: ``vehicle3.x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from legible.features import Action, Feature, FeatureError, FeatureSpace
+
+COLUMNS = ("presence", "x", "y", "vx", "vy", "cos_h", "sin_h")
+"""The columns of the paper's experiments."""
+
+PAPER_CUTS = tuple(round(0.2 * k - 1.0, 1) for k in range(10))
+"""-1.0, -0.8 … 0.8: ten intervals of equal width between -1 and 1; what is cut off at -1 lies in one of its own."""
+
+WORDS_OF_ACTIONS = {
+    "LANE_LEFT": "change to the lane on the left",
+    "IDLE": "keep lane and speed",
+    "LANE_RIGHT": "change to the lane on the right",
+    "FASTER": "go faster",
+    "SLOWER": "go slower",
+}
+ACTIONS = tuple(Action(name, words) for name, words in WORDS_OF_ACTIONS.items())
+"""The five actions of all scenarios but the intersection."""
+
+INTERSECTION_ACTIONS = tuple(Action(name, WORDS_OF_ACTIONS[name]) for name in ("SLOWER", "IDLE", "FASTER"))
+"""The three actions of the intersection, where nobody changes lanes."""
+
+# Columns that lie between -1 and 1 whatever the settings.
+_ALWAYS_NORMALISED = {"presence", "cos_h", "sin_h", "cos_d", "sin_d"}
+_UNITS = {
+    "x": "m",
+    "y": "m",
+    "vx": "m/s",
+    "vy": "m/s",
+    "heading": "rad",
+    "long_off": "m",
+    "lat_off": "m",
+    "ang_off": "rad",
+}
+# column → words on a straight road, words on one with bends; "is above 0.2" can follow. x runs to the right of the map,
+# y downwards.
+_ABSOLUTE = {
+    "x": ("the place of {who} along the road", "the place of {who} from west to east"),
+    "y": ("the place of {who} from left to right", "the place of {who} from north to south"),
+    "vx": ("the speed of {who} along the road", "the speed of {who} eastwards"),
+    "vy": ("the speed of {who} to the right", "the speed of {who} southwards"),
+    "heading": ("the angle of {who} to the road, to the right", "the angle of {who} from east towards south"),
+    "cos_h": ("the share of {who}'s heading along the road", "the share of {who}'s heading eastwards"),
+    "sin_h": ("the share of {who}'s heading to the right", "the share of {who}'s heading southwards"),
+    "cos_d": ("the share of {who}'s way to go along the road", "the share of {who}'s way to go eastwards"),
+    "sin_d": ("the share of {who}'s way to go to the right", "the share of {who}'s way to go southwards"),
+    "long_off": ("the place of {who} along its lane",) * 2,
+    "lat_off": ("the distance by which {who} is right of its lane's middle",) * 2,
+    "ang_off": ("the angle of {who} to its lane",) * 2,
+}
+# The columns that highway-env gives as differences to ego.
+_RELATIVE = {
+    "x": ("the distance by which {who} is ahead", "the distance by which {who} is east of ego"),
+    "y": ("the distance by which {who} is to the right", "the distance by which {who} is south of ego"),
+    "vx": ("the speed by which {who} is faster than ego", "the speed by which {who} is faster eastwards than ego"),
+    "vy": (
+        "the speed at which {who} moves to the right of ego",
+        "the speed by which {who} is faster southwards than ego",
+    ),
+}
+
+
+def row_names(rows: int) -> tuple[str, ...]:
+    """Return ``ego``, ``vehicle1`` …, one name a row."""
+    return ("ego", *(f"vehicle{n}" for n in range(1, rows)))
+
+
+def highway_features(
+    rows: int = 10,
+    columns: Sequence[str] = COLUMNS,
+    actions: Sequence[Action] = ACTIONS,
+    *,
+    absolute: bool = False,
+    straight: bool = True,
+    ranges: Mapping[str, Sequence[float]] | None = None,
+) -> FeatureSpace:
+    """Return the feature space of a Kinematics observation.
+
+    Parameters
+    ----------
+    rows
+        Vehicles in the observation, ego among them.
+    columns
+        What is seen of each.
+    actions
+        The environment's actions.
+    absolute
+        Whether other vehicles are seen in the coordinates of the map; by default relative to ego.
+    straight
+        Whether the road runs along x, so that words can speak of ahead and right instead of east and south.
+    ranges
+        For normalised columns, what -1 and 1 stand for (highway-env's ``features_range``). They get the paper's ten
+        intervals; the intervals of columns that are not normalised are up to the data.
+
+    Examples
+    --------
+    >>> space = highway_features(ranges={"x": (-200.0, 200.0)})
+    >>> len(space), space.names[2], space.names[22], space[22].words
+    (70, 'ego.y', 'vehicle3.x', 'the distance by which vehicle 3 is ahead (1 is 200 m)')
+    """
+    unknown = [column for column in columns if column != "presence" and column not in _ABSOLUTE]
+    if unknown:
+        known = ", ".join(("presence", *_ABSOLUTE))
+        raise FeatureError(f"an observation column {unknown[0]!r} is not known; the columns are {known}.")
+    key = tuple((column, tuple(float(end) for end in ends)) for column, ends in sorted((ranges or {}).items()))
+    return _highway_features(rows, tuple(columns), tuple(actions), absolute, straight, key)
+
+
+@lru_cache
+def _highway_features(
+    rows: int,
+    columns: tuple[str, ...],
+    actions: tuple[Action, ...],
+    absolute: bool,
+    straight: bool,
+    ranges: tuple[tuple[str, tuple[float, ...]], ...],
+) -> FeatureSpace:
+    ends = dict(ranges)
+    features = []
+    for n, row in enumerate(row_names(rows)):
+        who = "ego" if n == 0 else f"vehicle {n}"
+        for column in columns:
+            if column == "presence":
+                features.append(_presence(row, who))
+                continue
+            relative = n > 0 and not absolute and column in _RELATIVE
+            words = (_RELATIVE if relative else _ABSOLUTE)[column][0 if straight else 1]
+            normalised = column in ends or column in _ALWAYS_NORMALISED
+            features.append(
+                Feature(
+                    f"{row}.{column}",
+                    words=f"{words.format(who=who)}{_scale(column, ends.get(column))}",
+                    group=who,
+                    cuts=PAPER_CUTS if normalised else None,
+                )
+            )
+    return FeatureSpace(tuple(features), actions)
+
+
+def _presence(row: str, who: str) -> Feature:
+    yes, no = f"{who} is there", f"{who} is not there"
+    return Feature(f"{row}.presence", "categorical", words=yes, values={1: yes, 0: no}, group=who)
+
+
+def _scale(column: str, ends: tuple[float, ...] | None) -> str:
+    """What the numbers stand for."""
+    unit = _UNITS.get(column)
+    if unit is None:
+        return ""
+    if ends is None:
+        return f" (in {unit})"
+    low, high = ends
+    return f" (1 is {high:g} {unit})" if low == -high else f" (-1 is {low:g} {unit}, 1 is {high:g} {unit})"
