@@ -173,7 +173,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as scratch:
         lines = list(all_lines(arguments, arguments.kept or Path(scratch)))
-    command = " ".join(["python -m experiments.highway_agreement", *sys.argv[1:]])
+    options = f"--states {arguments.states} --trained {arguments.trained} --seed {arguments.seed}"
+    command = f"python -m experiments.highway_agreement {options}"
     if arguments.write:
         arguments.write.write_text(document(lines, command), encoding="utf-8")
     else:

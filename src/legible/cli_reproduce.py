@@ -26,6 +26,9 @@ def reproduce(
     scale: Annotated[float, typer.Option(min=0.01, max=1.0, help="Share of all episodes, for a quick look.")] = 1.0,
     row: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Run this row only; may be repeated.")] = None,
     mode: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Run this mode only; may be repeated.")] = None,
+    without_baselines: Annotated[
+        bool, typer.Option("--without-baselines", help="Leave out random tests and random rules: half of the time.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of every study.")] = 0,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core.")] = None,
 ) -> None:
@@ -60,6 +63,7 @@ def reproduce(
             scale=scale,
             rows=row or (),
             modes=mode or (),
+            baselines=not without_baselines,
             seed=seed,
             engine=LocalProcesses(workers),
             on_job=on_job,

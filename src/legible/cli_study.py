@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.markup import escape
 from rich.padding import Padding
+from rich.table import Table
 
 from legible.cli_drawing import Bars, out, print_json, say, table
 from legible.cli_options import JsonOption, StudyChoice, VerboseOption, study_command
@@ -344,12 +345,19 @@ def _print_findings(study: Study, explanations: Any) -> None:
         console.print("\nThe most telling weaknesses:" if len(explanations) > 1 else "\nThe most telling weakness:")
     for number, explanation in enumerate(explanations, start=1):
         first, *others = explanation.text().splitlines()
-        console.print(Padding(escape(f"{number}. {first}"), (0, 0, 0, 1)))
+        grid = Table.grid(padding=(0, 1))
+        grid.add_row(f" {number}.", f"[bold]{escape(first)}[/]")
         for line in others:
-            console.print(Padding(escape(line.strip()), (0, 0, 0, 4)))
+            grid.add_row("", escape(line.strip()))
+        console.print(grid)
+    if explanations and not study.leaves_rules_out:
+        console.print("Which rules of a set make the difference was not played: it takes longer than all the rest.")
     for note in study.evaluation.notes:
         console.print(note, soft_wrap=True)
-    console.print(f"How it was played: {study.settings.play.words}.", soft_wrap=True)
+    play = study.settings.play
+    spared = " Part of the gain is that guidance spares the policy its random actions there."
+    more = spared if play.epsilon and not play.epsilon_when_guided else ""
+    console.print(f"How it was played: {play.words}.{more}", soft_wrap=True)
     _remark_on_relations(study)
     console.print()
 

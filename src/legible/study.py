@@ -30,7 +30,7 @@ from legible.environments import Env, EnvironmentSpec, ObservationEncoder, count
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Runner, evaluate, stage_seeds
 from legible.experiences import Experiences, collect
-from legible.explanation import WeaknessExplanation, explain_weaknesses
+from legible.explanation import WeaknessExplanation, explain_weaknesses, most_telling
 from legible.features import FeatureSpace, deciles
 from legible.files import write_text, write_whole
 from legible.guidance import GuidedPolicy
@@ -481,7 +481,7 @@ class Study:
 
     @cached_property
     def explanations(self) -> tuple[WeaknessExplanation, ...]:
-        """The most telling weaknesses in words, with what each of their rules adds."""
+        """The most telling weaknesses in words, with what each of their rules adds (see `leaves_rules_out`)."""
         evaluation = self.evaluation
         with self._lock():
             return explain_weaknesses(
@@ -490,9 +490,21 @@ class Study:
                 self.mining,
                 self.experiences,
                 seed=self.seed,
+                leave_out=self.leaves_rules_out,
                 min_kept=self.settings.mining.min_accuracy,
                 run=self.runner("explanation"),
             )
+
+    @property
+    def leaves_rules_out(self) -> bool:
+        """Whether explanations play the rule sets without each of their rules: unless that takes longer than screening.
+
+        Rule sets of environments with many exchangeable things, such as vehicles, are large.
+        """
+        evaluation = self.evaluation
+        rules = sum(len(verdict.rule_set) for verdict in most_telling(evaluation))
+        screened = (1 + len(evaluation.verdicts)) * evaluation.settings.episodes
+        return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= screened
 
     def guided_policy(self, seed: int = 0) -> GuidedPolicy:
         """The policy with the composition that `improvement` found; without any rule where none helped."""

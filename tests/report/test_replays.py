@@ -1,21 +1,34 @@
 """Replays: which episodes are chosen, where rules step in, and that what is shown is what was played."""
 
+import base64
+import io
 import json
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
 import pytest
+from PIL import Image
 
 from legible.environments import EnvironmentSpec
 from legible.features import FeatureSpace
-from legible.report.findings import gather
-from legible.report.replays import choose_episodes, interventions, make_replays, record_choices
+from legible.policies import load_policy
+from legible.report.findings import _number_replays, gather
+from legible.report.replays import (
+    _no_window,
+    _record_unit,
+    choose_episodes,
+    interventions,
+    make_replays,
+    record_choices,
+)
 from legible.report.returns import confirmation_blocks, final_blocks
 from legible.report.scenes import FeatureScene, PacmanScene, PictureScene, RoadScene, _when_gone, scene_of
 from legible.rules import RuleSet, parse_rule
-from legible.units import Recording, UnitResult, record_episode
+from legible.settings import PlaySettings
+from legible.units import Recording, Setup, Unit, UnitResult, record_episode
 
-SPACE = FeatureSpace.of(["gap", "speed"], ["Brake", "Keep", "Go"])
+SPACE = FeatureSpace.of(["gap", "speed", "wish"], ["Brake", "Keep", "Go"])
 
 
 def results(returns: list[float], changed: list[int], lengths: list[int] | None = None) -> UnitResult:
@@ -29,7 +42,18 @@ def results(returns: list[float], changed: list[int], lengths: list[int] | None 
 
 def recording(rows: list[tuple[float, float]], wanted: list[int], actions: list[int] | None = None) -> Recording:
     done = np.array(actions if actions is not None else wanted)
-    return Recording(0, np.array(rows, np.float32), done, np.array(wanted), np.zeros(len(wanted)))
+    seen = [(*row, wish) for row, wish in zip(rows, wanted, strict=True)]
+    return Recording(0, np.array(seen, np.float32), done, np.array(wanted), np.zeros(len(wanted)))
+
+
+def setup(guide: RuleSet, **play: object) -> Setup:
+    """A policy that wants what the last feature says."""
+
+    def wishes(observations: np.ndarray) -> np.ndarray:
+        return np.eye(3)[observations[:, 2].astype(int)] + [0.0, 0.2, 0.1]  # in doubt, Keep
+
+    policy = load_policy(wishes, output="values", n_features=3, n_actions=3)
+    return Setup(policy, EnvironmentSpec("CartPole-v1"), (guide,), PlaySettings(**play))
 
 
 def rules(*texts: str) -> RuleSet:
@@ -60,26 +84,52 @@ def test_where_nothing_gains_the_largest_loss_is_shown_and_where_nothing_changes
     assert choose_episodes(base, results([3.0, -2.0], [0, 0]), 0, extremes=True) == []
 
 
-def test_rules_step_in_where_they_speak_against_the_policy() -> None:
+def test_rules_step_in_where_they_change_what_is_done() -> None:
     guide = rules("+Brake <- gap < 5", "-Go <- speed > 8", "-Keep <- speed > 8", "+Keep <- gap < 1")
     episode = recording(
         [(9, 1), (3, 1), (3, 1), (9, 9), (9, 9), (0, 1), (0, 9)],
         wanted=[2, 2, 0, 2, 0, 2, 1],
     )
-    marks = interventions(episode, guide)
-    assert [(m.step, m.wanted, m.enforced, m.rules) for m in marks] == [
+    marks = interventions(setup(guide), 0, episode)
+    assert [(m.step, m.alone, m.guided, m.rules) for m in marks] == [
         (1, 2, 0, (0,)),  # Brake is enforced
-        (3, 2, None, (1,)),  # Go is blocked; that Keep is, too, decides nothing
-        (6, 1, None, (2,)),  # Brake and Keep contradict each other, so neither is enforced, and Keep is blocked
+        (3, 2, 0, (1,)),  # Go is blocked; that Keep is, too, leaves Brake
+        (6, 1, 0, (0, 2)),  # Brake and Keep contradict each other, so neither is enforced; Keep and Go are blocked
     ]
+    assert not any(mark.by_chance for mark in marks)
 
 
 def test_with_negative_precedence_blocked_actions_are_not_enforced() -> None:
     guide = rules("+Brake <- gap < 5", "-Brake <- speed > 8", "+Keep <- gap < 5")
     episode = recording([(3, 9), (3, 1)], wanted=[2, 2])
-    assert [m.enforced for m in interventions(episode, guide, "negative")] == [1]
-    assert interventions(episode, guide, "positive") == []
-    assert interventions(episode, RuleSet(())) == []
+    assert [m.guided for m in interventions(setup(guide, precedence="negative"), 0, episode)] == [1]
+    assert interventions(setup(guide), 0, episode) == []
+
+
+def test_where_rules_spare_random_actions_they_are_marked() -> None:
+    guide = rules("-Go <- gap < 5")
+    episode = recording([(3, 1)] * 200, wanted=[0] * 200)
+    play = {"epsilon": 0.5, "epsilon_when_guided": False}
+    marks = interventions(setup(guide, **play), 0, episode)
+    assert 40 < len(marks) < 100  # a third of the random actions is what it wants anyway
+    assert all(m.by_chance and m.guided == 0 and m.alone != 0 and m.rules == (0,) for m in marks)
+    # Where rules let it explore, only random actions that they forbid are changed.
+    some = interventions(setup(guide, epsilon=0.5), 0, episode)
+    assert {m.alone for m in some} >= {2}
+    assert all(m.guided != 2 for m in some)
+
+
+def test_random_actions_are_marked_as_often_as_they_were_changed(pacman_study) -> None:
+    blocks = final_blocks(pacman_study)
+    play = replace(blocks.setup.play, epsilon=0.1, epsilon_when_guided=False)
+    exploring = replace(blocks.setup, play=play)
+    unit = Unit((0,) * 6, blocks.seeds[:6])
+    recordings, result = _record_unit(exploring, unit)
+    marks = [interventions(exploring, 0, episode) for episode in recordings]
+    assert [len(found) for found in marks] == result.changed.tolist()
+    assert any(mark.by_chance for found in marks for mark in found)
+    for found, episode in zip(marks, recordings, strict=True):
+        assert all(episode.actions[mark.step] == mark.guided for mark in found)
 
 
 def test_recorded_episodes_are_those_of_the_study(pacman_study) -> None:
@@ -129,9 +179,9 @@ def test_marks_of_a_replay_are_the_steps_that_guidance_changed(pacman_study) -> 
         alone, side = replay["sides"]
         assert len(side["marks"]) == guided.changed[choice.episode]
         assert alone["drawn"] == side["drawn"] == []  # a greedy policy does what it prefers
-        for step, wanted, enforced, speaking in side["marks"]:
-            assert side["actions"][step] != wanted
-            assert enforced in (None, side["actions"][step])
+        for step, unguided, instead, speaking, by_chance in side["marks"]:
+            assert side["actions"][step] == instead != unguided
+            assert not by_chance
             assert speaking
             assert max(speaking) < len(replay["rules"])
         parting = replay["parting"]
@@ -148,7 +198,7 @@ def test_random_actions_are_told_from_interventions(pacman_study) -> None:
     from legible.report.replays import _drawn
 
     episode = recording([(3, 1), (9, 1), (9, 1)], wanted=[2, 2, 1], actions=[0, 1, 1])
-    marks = interventions(episode, rules("+Brake <- gap < 5"))
+    marks = interventions(setup(rules("+Brake <- gap < 5")), 0, episode)
     assert _drawn(episode, marks) == [[1, 2]]
 
 
@@ -256,3 +306,34 @@ def test_every_shown_weakness_has_a_replay_on_confirmation_seeds(pacman_study) -
         if card.replay is not None:
             assert found.replays[card.replay]["seed"] in blocks.seeds
     assert found.cards[0].replay is not None
+
+
+def test_what_would_show_something_else_is_not_shown(pacman_study, monkeypatch) -> None:
+    blocks = final_blocks(pacman_study)
+    chosen = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=False)
+    pairs = record_choices(blocks, chosen)
+    # An environment that forgets its seed: the same actions lead elsewhere.
+    strange = [tuple(replace(side, seed=side.seed + 1) for side in pair) for pair in pairs]
+    monkeypatch.setattr("legible.report.replays.record_choices", lambda *_: strange)
+    assert make_replays(pacman_study, blocks, chosen, 0) == [None]
+
+
+def test_replays_are_numbered_as_far_as_there_is_room(monkeypatch) -> None:
+    made = [(None, "first"), (None, None), (0, "x" * 40), (1, "second"), (2, None)]
+    monkeypatch.setattr("legible.report.findings.REPLAY_BUDGET", 20)
+    assert _number_replays(made, 4) == (["first", "second"], [0], [None, 1, None, None])
+
+
+@pytest.mark.parametrize("name", ["highway-fast-v0", "MountainCar-v0"])
+def test_environments_draw_without_a_screen(name, mirror) -> None:
+    pytest.importorskip("highway_env" if name.startswith("highway") else "pygame")
+    with _no_window():
+        env, scene = scene_of(EnvironmentSpec(name), mirror.space, [], 10**6)
+        assert isinstance(scene, PictureScene)
+        scene.begin(0, [])
+        observation, _ = env.reset(seed=0)
+        scene.see(env, observation, 0)
+        picture = scene.frames()["pictures"][0]
+        env.close()
+    image = np.asarray(Image.open(io.BytesIO(base64.b64decode(picture.partition(",")[2]))).convert("L"))
+    assert len(np.unique(image)) > 5

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shlex
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 from PIL import Image
 
 import mirror_world
+from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.explanation import verdict_sentence
 from legible.features import Action, Feature, FeatureSpace
 from legible.report import write_report
+from legible.report.findings import _command
 from legible.report.returns import confirmation_blocks, final_blocks
 from legible.settings import MiningSettings, PlaySettings
 from legible.statistics import paired
@@ -73,7 +76,7 @@ def test_the_report_says_what_the_study_found(pacman_study, pacman_report) -> No
     text = words_of(page.text)
     assert pacman_report == pacman_study.folder / "report.html"
     assert words_of(verdict_sentence(pacman_study.evaluation, pacman_study.improvement)) in text
-    assert "greedy: the best action is taken" in text
+    assert "greedy, the best action is taken" in text
     for explanation in pacman_study.explanations:
         assert words_of(explanation.headline[1:].split(": ")[0]) in text
         for sentence in explanation.sentences():
@@ -199,3 +202,31 @@ def test_a_folder_that_cannot_be_written_is_named(mirror, tmp_path) -> None:
 def test_an_opened_study_gives_the_same_report(pacman_study, pacman_report, tmp_path) -> None:
     again = write_report(Study.open(pacman_study.folder, engine=pacman_study.engine), tmp_path / "report.html")
     assert again.read_bytes() == pacman_report.read_bytes()
+
+
+def test_the_command_to_run_it_again_names_all_that_was_given(pacman_study, tmp_path) -> None:
+    assert _command(pacman_study) == (
+        "legible run legible/PacmanSmall-v0 policy.safetensors --seed 0 --settings settings.toml --out again"
+    )
+    policy = pacman_study.folder / "policy.safetensors"
+    given = Study(
+        tmp_path,
+        EnvironmentSpec("legible/PacmanSmall-v0", {"attack": 0.5, "maze": "small"}),
+        policy,
+        relations=[],
+        rules=["+North <- food.north"],
+        veto=["-East <- not open.east"],
+        names=pacman_study.space,
+        seed=3,
+        settings=pacman_study.settings,
+        engine=pacman_study.engine,
+    )
+    assert shlex.split(_command(given))[3:] == [
+        *("policy.safetensors", "--seed", "3", "--arg", "attack=0.5", "--arg", 'maze="small"', "--relations", "none"),
+        *("--names", "names.toml", "--rule", "+North <- food.north", "--veto", "-East <- not open.east"),
+        *("--settings", "settings.toml", "--out", "again"),
+    ]
+
+
+def test_a_policy_that_was_never_a_file_has_no_command(mirror) -> None:
+    assert _command(mirror) == ""

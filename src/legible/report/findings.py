@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,11 +26,12 @@ from legible.explanation import (
     pacman_groups,
     verdict_sentence,
 )
+from legible.features import FeatureSpace
 from legible.improvement import Improvement
 from legible.mining import MinedRule
 from legible.policies import Policy
+from legible.relations_file import shipped_features, shipped_relations
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
-from legible.report.formats import percent
 from legible.report.replays import Choice, choose_episodes, make_replays
 from legible.report.returns import PlayedBlocks, confirmation_blocks, final_blocks, other_returns
 from legible.report.scenes import is_drawn_from_state
@@ -41,6 +43,7 @@ from legible.units import UnitResult
 MOST_WEAKNESSES = 12
 MOST_PICTURE_REPLAYS = 4  # of weaknesses; pictures take long to draw and much room
 MOST_IMPORTANT = 8
+MOST_LINES = 24  # rules of a set that are listed; generalised over many vehicles there can be hundreds
 # The whole file stays below three megabytes; what is not replays takes a third of it at most.
 REPLAY_BUDGET = 1_900_000
 
@@ -229,15 +232,9 @@ def gather(study: Study, others: Mapping[str, Policy] | None = None) -> Findings
 
 
 def _way_of_playing(study: Study) -> str:
-    """How actions were chosen in all episodes: results differ much between a greedy policy and one that explores."""
+    """How actions were chosen in all episodes, and which rules win."""
     play = study.settings.play
-    way = "actions drawn by the policy's probabilities" if play.sample else "greedy: the best action is taken"
-    if play.epsilon:
-        where = "guided or not" if play.epsilon_when_guided else "but never where a rule triggers"
-        way += f", except for {percent(play.epsilon)} random actions, {where}"
-    if play.precedence == "negative":
-        way += "; in conflicts, rules that block win"
-    return way
+    return f"{play.words}; in conflicts, rules that block win" if play.precedence == "negative" else play.words
 
 
 def _explanations(study: Study) -> list[WeaknessExplanation]:
@@ -287,17 +284,35 @@ def _replays(
     typical = [None if blocks is None else _typical(blocks, found.rule_set) for found in wanted]
     replayed = [place for place, choice in enumerate(typical) if choice is not None]
     budget = REPLAY_BUDGET // max(1, 2 * (len(chosen) + len(replayed)))
-    replays = make_replays(study, final, chosen, budget)
-    numbers: list[int | None] = [None] * len(explanations)
+    made: list[tuple[int | None, Any]] = [(None, replay) for replay in make_replays(study, final, chosen, budget)]
     if blocks is not None:
         of_sets = make_replays(study, blocks, [choice for choice in typical if choice is not None], budget)
-        room = REPLAY_BUDGET - sum(map(_size, replays))
-        for place, replay in zip(replayed, of_sets, strict=True):
-            room -= _size(replay)
-            if room >= 0:
-                numbers[place] = len(replays)
-                replays.append(replay)
-    return replays, list(range(len(chosen))), numbers
+        made += zip(replayed, of_sets, strict=True)
+    return _number_replays(made, len(explanations))
+
+
+def _number_replays(
+    made: Sequence[tuple[int | None, Any]], weaknesses: int
+) -> tuple[list[Any], list[int], list[int | None]]:
+    """Number the replays that could be made, as far as there is room.
+
+    Each comes with the place of its weakness, or None when it is one of the composition's.
+    """
+    kept: list[Any] = []
+    of_composition: list[int] = []
+    of_weakness: list[int | None] = [None] * weaknesses
+    room = REPLAY_BUDGET
+    for place, replay in made:
+        size = _size(replay)
+        if replay is None or size > room:
+            continue
+        room -= size
+        if place is None:
+            of_composition.append(len(kept))
+        else:
+            of_weakness[place] = len(kept)
+        kept.append(replay)
+    return kept, of_composition, of_weakness
 
 
 def _size(replay: Any) -> int:
@@ -331,7 +346,7 @@ def _card(found: WeaknessExplanation, study: Study, replay: int | None) -> Weakn
         origin="Mined" if is_mined else "Given",
         mined="" if found.rule_set.source is None else found.rule_set.source.text(study.space),
         sentences=tuple(found.sentences()),
-        rules=tuple(lines),
+        rules=tuple(sorted(lines, key=lambda line: not line.matters)[:MOST_LINES]),
         effects=tuple(_effects(found.verdict)),
         replay=replay,
     )
@@ -480,9 +495,41 @@ def _seed_rows(study: Study) -> Iterator[SeedRow]:
 
 
 def _command(study: Study) -> str:
-    """The command that makes the study again, given the settings as a file; empty for a policy that is no file."""
-    if not study.policy_name:
+    """The command that makes the study again in its folder, given its settings (and names, if any) as files.
+
+    It is empty for a policy that was never a file.
+    """
+    own = study.folder / "policy.safetensors"
+    policy = study.policy_name
+    if not policy.startswith("zoo:") and own.exists():
+        policy = own.name
+    if not policy:
         return ""
-    arguments = [f"--arg {name}={value}" for name, value in study.environment.arguments.items()]
-    words = ["legible run", study.environment.name, study.policy_name, f"--seed {study.seed}", *arguments]
-    return " ".join([*words, "--settings settings.toml --out study"])
+    kept = json.loads((study.folder / "study.json").read_text(encoding="utf-8"))
+    options = [("--seed", str(study.seed))]
+    options += [("--arg", f"{name}={json.dumps(value)}") for name, value in kept["arguments"].items()]
+    options += [("--wrap", wrapper) for wrapper in kept["wrappers"]]
+    options += [("--relations", name) for name in _relation_files(study)]
+    options += [("--names", "names.toml")] * _has_own_names(study)
+    options += [("--rule", rule) for rule in kept["rules"]] + [("--veto", rule) for rule in kept["veto"]]
+    options += [("--settings", "settings.toml"), ("--out", "again")]
+    return shlex.join(["legible", "run", study.environment.name, policy, *(word for pair in options for word in pair)])
+
+
+def _relation_files(study: Study) -> list[str]:
+    """The study's relations for the command line: nothing where they are the package's own, "none" for none."""
+    files = sorted((study.folder / "relations").glob("*.toml"))
+    shipped = [path for _, path, default in shipped_relations(study.environment.name) if default]
+    texts = [[path.read_text(encoding="utf-8") for path in paths] for paths in (files, shipped)]
+    if texts[0] == texts[1]:
+        return []
+    return [f"relations/{path.name}" for path in files] or ["none"]
+
+
+def _has_own_names(study: Study) -> bool:
+    """Whether names were given that are not those of the package."""
+    path = study.folder / "names.json"
+    if not path.exists():
+        return False
+    names = FeatureSpace.from_dict(json.loads(path.read_text(encoding="utf-8")), str(path))
+    return names != shipped_features(study.environment.name)

@@ -22,7 +22,7 @@ def number(value: float | None, digits: int = 3) -> str:
     if size >= 10**digits or size == round(size):
         text = f"{size:,.0f}" if size >= 10_000 else f"{size:.0f}"
     else:
-        whole = max(1, math.floor(math.log10(size)) + 1) if size else 1
+        whole = math.floor(math.log10(size)) + 1
         text = f"{size:.{max(0, digits - whole)}f}" if size >= 0.001 else f"{size:.1e}"
     return (MINUS if value < 0 and float(text.replace(",", "")) != 0 else "") + text.replace(",", NARROW_SPACE)
 

@@ -1,7 +1,7 @@
 """Replays: the same seed unguided and guided, with the moments where a rule stepped in.
 
 - `choose_episodes`: which seeds are worth watching, and why.
-- `interventions`: where rules step in along a recorded episode, and what the policy wanted.
+- `interventions`: where guidance makes a difference along a recorded episode, and what the policy does without it.
 - `make_replays`: records the chosen episodes and draws them; plain data for the report's player.
 """
 
@@ -22,7 +22,6 @@ from legible.report.returns import PlayedBlocks
 from legible.report.scenes import Scene, scene_of
 from legible.rollout import StepRecord
 from legible.rules import CompiledRules, RuleSet
-from legible.settings import Precedence
 from legible.study import Study
 from legible.units import UNGUIDED, Recording, Setup, Unit, UnitResult, play_unit, record_episode
 from legible.wording import describe_rule
@@ -61,7 +60,11 @@ def choose_episodes(base: UnitResult, guided: UnitResult, treatment: int, *, ext
             best = int(gains[np.argmax(difference[gains])])
             choices.append(Choice(treatment, best, f"the largest gain of all {len(base)} seeds"))
         typical = _nearest_to_middle(gains, difference, guided.lengths + base.lengths)
-        choices.append(Choice(treatment, typical, f"a typical gain: the middle of the {gains.size} seeds that gained"))
+        choices.append(
+            Choice(
+                treatment, typical, f"a typical gain: the middle of the {gains.size} of {len(base)} seeds that gained"
+            )
+        )
     if losses.size and (extremes or not gains.size):
         worst = int(losses[np.argmin(difference[losses])])
         choices.append(Choice(treatment, worst, f"the largest loss: {losses.size} of {len(base)} seeds lost"))
@@ -80,55 +83,58 @@ def _nearest_to_middle(
 
 @dataclass(frozen=True)
 class Mark:
-    """A step at which rules step in.
+    """A step at which guidance makes a difference.
 
     Parameters
     ----------
     step
         Which.
-    wanted
-        The action with the policy's highest score.
-    enforced
-        The action that the rules ask for instead; None when they only block the wanted one.
+    alone
+        What the policy does there without guidance.
+    guided
+        What it does there with it.
+    by_chance
+        Whether what it does alone is a random action, not the one that it prefers.
     rules
         Numbers of the rules that decide.
     """
 
     step: int
-    wanted: int
-    enforced: int | None
+    alone: int
+    guided: int
+    by_chance: bool
     rules: tuple[int, ...]
 
 
-def interventions(recording: Recording, rules: RuleSet, precedence: Precedence = "positive") -> list[Mark]:
-    """Return the steps of an episode at which the rules speak against what the policy wants (Algorithm 1)."""
-    if not len(rules):
-        return []
+def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Mark]:
+    """Return the steps of an episode, played with guidance or without, at which guidance makes a difference.
+
+    Both ways of choosing are asked about every state, each with the random numbers that it has at that step.
+    """
+    rules = setup.treatments[treatment]
+    assert isinstance(rules, RuleSet)
+    n = len(recording.actions)
     matched = CompiledRules.compile([rules]).matches(recording.observations)
-    marks = (
-        _mark(int(step), int(recording.wanted[step]), np.flatnonzero(matched[step]).tolist(), rules, precedence)
-        for step in np.flatnonzero(matched.any(axis=1))
-    )
-    return [mark for mark in marks if mark is not None]
+    chooser = setup.chooser(np.array([UNGUIDED, treatment], np.int64), [recording.seed] * 2)
+    steps = np.arange(n)
+    alone, guided = (chooser(recording.observations, np.full(n, row), steps)[0] for row in range(2))
+    return [
+        Mark(
+            step=int(step),
+            alone=int(alone[step]),
+            guided=int(guided[step]),
+            by_chance=bool(alone[step] != recording.wanted[step]),
+            rules=_deciding(np.flatnonzero(matched[step]).tolist(), rules, int(alone[step]), int(guided[step])),
+        )
+        for step in np.flatnonzero(matched.any(axis=1) & (alone != guided))
+    ]
 
 
-def _mark(step: int, wanted: int, triggered: Sequence[int], rules: RuleSet, precedence: Precedence) -> Mark | None:
-    positive = {rules.rules[r].action for r in triggered if rules.rules[r].polarity == "+"}
-    blocked = {rules.rules[r].action for r in triggered if rules.rules[r].polarity == "-"}
-    if precedence == "negative":
-        positive -= blocked
-    if len(positive) == 1:
-        enforced = positive.pop()
-        if enforced == wanted:
-            return None
-        return Mark(step, wanted, enforced, _speaking(triggered, rules, "+", enforced))
-    if wanted not in blocked:
-        return None
-    return Mark(step, wanted, None, _speaking(triggered, rules, "-", wanted))
-
-
-def _speaking(triggered: Sequence[int], rules: RuleSet, polarity: str, action: int) -> tuple[int, ...]:
-    return tuple(r for r in triggered if (rules.rules[r].polarity, rules.rules[r].action) == (polarity, action))
+def _deciding(triggered: Sequence[int], rules: RuleSet, alone: int, guided: int) -> tuple[int, ...]:
+    """Of the rules that trigger, those that ask for what is done or forbid what would be; all where none does."""
+    heads = {("+", guided), ("-", alone)}
+    found = [r for r in triggered if (rules.rules[r].polarity, rules.rules[r].action) in heads]
+    return tuple(found or triggered)
 
 
 def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tuple[Recording, Recording]]:
@@ -168,6 +174,9 @@ def _record_unit(setup: Setup, unit: Unit) -> tuple[list[Recording], UnitResult]
 def make_replays(study: Study, blocks: PlayedBlocks, choices: Sequence[Choice], picture_budget: int) -> list[Any]:
     """Record and draw the chosen episodes; returns plain data, one entry a choice.
 
+    An entry is None where the environment, given the same seed and actions, went another way than in the study: what
+    it would show is not what happened.
+
     Parameters
     ----------
     study
@@ -192,7 +201,8 @@ def make_replays(study: Study, blocks: PlayedBlocks, choices: Sequence[Choice], 
 def _no_window() -> Iterator[None]:
     """Tell SDL, which draws many environments, that there is no screen; it complains where there is none."""
     before = os.environ.get("SDL_VIDEODRIVER")
-    os.environ["SDL_VIDEODRIVER"] = "dummy"
+    # The second is taken where SDL was built without the first. A plain "dummy" makes highway-env draw nothing.
+    os.environ["SDL_VIDEODRIVER"] = "offscreen,dummy"
     try:
         yield
     finally:
@@ -204,17 +214,19 @@ def _no_window() -> Iterator[None]:
 
 def _make_replay(
     study: Study, blocks: PlayedBlocks, choice: Choice, pair: tuple[Recording, Recording], picture_budget: int
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     treatment = blocks.setup.treatments[choice.treatment]
     assert isinstance(treatment, RuleSet)
     results = (blocks.base[choice.episode], blocks.guided(choice.treatment)[choice.episode])
-    marks = [interventions(recording, treatment, study.settings.play.precedence) for recording in pair]
+    marks = [interventions(blocks.setup, choice.treatment, recording) for recording in pair]
     env, scene = scene_of(study.environment, study.space, _features_of(treatment), picture_budget)
     sides = [
         _side(env, scene, recording, found, result)
         for recording, found, result in zip(pair, marks, results, strict=True)
     ]
     env.close()
+    if None in sides:
+        return None
     return _replay(choice, pair, sides, treatment, scene, study.space)
 
 
@@ -226,18 +238,22 @@ def _features_of(rules: RuleSet) -> list[int]:
     return sorted(counted, key=lambda feature: -counted[feature])[:MOST_FEATURES]
 
 
-def _side(env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], result: UnitResult) -> dict[str, Any]:
-    """One of the two episodes of a replay, as plain data."""
+def _side(env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], result: UnitResult) -> Any:
+    """One of the two episodes of a replay, as plain data; None when it did not go the way that was recorded."""
     scene.begin(len(recording.actions), [mark.step for mark in marks])
-    for step, observation in enumerate(_watch(env, recording)):
+    rewards = []
+    for step, (observation, reward) in enumerate(_watch(env, recording)):
         scene.see(env, observation, step)
+        rewards.append(reward)
+    if len(rewards) != len(recording.rewards) + 1 or not np.allclose(rewards[1:], recording.rewards):
+        return None
     return {
         "return": float(result.returns),
         "end": _ending(result),
         "actions": recording.actions.tolist(),
         "rewards": [float(f"{reward:.5g}") for reward in recording.rewards],
         "drawn": _drawn(recording, marks),
-        "marks": [[mark.step, mark.wanted, mark.enforced, list(mark.rules)] for mark in marks],
+        "marks": [[m.step, m.alone, m.guided, list(m.rules), int(m.by_chance)] for m in marks],
         "frames": scene.frames(),
     }
 
@@ -249,14 +265,16 @@ def _drawn(recording: Recording, marks: Sequence[Mark]) -> list[list[int]]:
     return [[int(step), int(recording.wanted[step])] for step in steps if int(step) not in marked]
 
 
-def _watch(env: Env, recording: Recording) -> Iterator[Any]:
-    """Step through a recording by its actions; yields the first observation and that after every step."""
+def _watch(env: Env, recording: Recording) -> Iterator[tuple[Any, float]]:
+    """Step through a recording by its actions; yields observation and reward at the start (0) and after every step."""
     observation, _ = env.reset(seed=recording.seed)
-    yield observation
+    yield observation, 0.0
     first = first_action(env.action_space)
     for action in recording.actions:
-        observation, *_ = env.step(np.int64(first + action))
-        yield observation
+        observation, reward, terminated, truncated, _ = env.step(np.int64(first + action))
+        yield observation, float(reward)
+        if terminated or truncated:
+            return
 
 
 def _ending(result: UnitResult) -> str:

@@ -217,7 +217,7 @@ def _encode_picture(picture: NDArray[np.uint8], kind: str) -> bytes:
     image = Image.fromarray(picture)
     buffer = io.BytesIO()
     if kind == "png":
-        image.quantize(COLOURS, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+        image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
     else:
         image.save(buffer, "JPEG", quality=60, optimize=True)
     return buffer.getvalue()

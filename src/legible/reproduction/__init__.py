@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from legible.engines import Engine, LocalProcesses
@@ -57,6 +58,7 @@ def reproduce(
     scale: float = 1.0,
     rows: Sequence[str] = (),
     modes: Sequence[str] = (),
+    baselines: bool = True,
     seed: int = 0,
     engine: Engine | None = None,
     on_job: OnJob | None = None,
@@ -78,6 +80,8 @@ def reproduce(
         Share of all numbers of episodes, for a quick look.
     rows, modes
         Names of the rows and modes to run; others are left "not run". Empty runs all.
+    baselines
+        Whether random tests and random rules are run; without them their cells are "not run".
     seed
         Of every study.
     engine
@@ -99,6 +103,7 @@ def reproduce(
             if on_job is not None:
                 on_job(job, number, len(missing))
             folder = work / studies / job.name
+            job = job if baselines else replace(job, baselines=False)  # noqa: PLW2901
             record = make_record(job, folder, seed=seed, engine=running, progress=progress)
             path = record_path(out, studies, job)
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,7 @@ A table file (``table1.toml``) says which studies it is made from, its kind, and
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
@@ -96,8 +97,7 @@ class Job:
     @property
     def name(self) -> str:
         """Name of the job's files."""
-        mode = self.mode.replace(" ", "-")
-        return f"{self.row.name}-{self.seed}-{mode}"
+        return re.sub(r"[^\w.]+", "-", f"{self.row.name}-{self.seed}-{self.mode}")
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,8 @@ class Table:
         for (row, mode), cells in self.rows.items():
             if row not in told:
                 paper = ["" if np.isnan(cell.paper) else f"{cell.paper:g}" for cell in cells]
-                lines.append(f"| **{row}** | paper | 5 | {' | '.join(paper)} |")
+                if any(paper):
+                    lines.append(f"| **{row}** | paper | 5 | {' | '.join(paper)} |")
             told.add(row)
             policies = str(max((len(cell.values) for cell in cells), default=0) or NOT_RUN)
             shown = [cell.text(digits) for cell, digits in zip(cells, self.digits, strict=True)]

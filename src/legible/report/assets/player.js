@@ -354,13 +354,14 @@ class Player {
       lines.push(make("b", {}, `${ENDS[side.end]} after ${n} steps, return ${figure(side.return)}`));
     } else if (!mark) {
       lines.push(side.preferred.has(t)
-        ? `at random, to ${words[side.actions[t]]}; would rather ${words[side.preferred.get(t)]}`
+        ? `by chance, to ${words[side.actions[t]]}; would rather ${words[side.preferred.get(t)]}`
         : `chooses to ${words[side.actions[t]]}`);
     } else {
       const rule = this.replay.rules[mark[3][0]], more = mark[3].length > 1 ? ` (and ${mark[3].length - 1} more)` : "";
-      lines.push(guided
-        ? make("b", {}, `A rule steps in: wanted to ${words[mark[1]]}, has to ${words[side.actions[t]]}`)
-        : make("b", {}, `Chooses to ${words[side.actions[t]]}; a rule would step in`));
+      const alone = words[mark[1]], instead = words[mark[2]], byChance = mark[4];
+      lines.push(make("b", {}, guided
+        ? `A rule steps in: ${byChance ? "by chance it would" : "wanted to"} ${alone}, has to ${instead}`
+        : `${byChance ? "By chance, to" : "Chooses to"} ${alone}; a rule would have it ${instead}`));
       lines.push(make("br"), `“${rule}”${more}`);
     }
     says.replaceChildren(...lines);

@@ -1,0 +1,208 @@
+"""The documents tell the truth: their examples run, their commands exist, their links lead somewhere.
+
+The blocks of a page run in order, in one namespace and in a folder of their own:
+
+- ``python`` blocks are executed;
+- blocks whose first line is a comment with a file's name, such as ``# names.toml``, are written to that file;
+- commands of ``legible`` in ``console`` and ``sh`` blocks are parsed, and run where ``<!-- run -->`` stands before the
+  block;
+- ``<!-- not run: why -->`` before a block leaves it out.
+
+Studies play fewer episodes here than the pages say, and in this process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from legible import engines, settings, study
+from legible.cli import app, main
+from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")))]
+FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+MARK = re.compile(r"<!-- (?P<mark>run|not run: [^>]+) -->\s*\Z")
+FILE = re.compile(r"# (?P<name>[\w.-]+\.(py|toml))\n")
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+# The study that several pages look at; the quick start makes it.
+FOLDER, POLICY = "studies/PacmanSmall-dqn-0", "zoo:PacmanSmall/dqn/0"
+FEW = StudySettings(
+    episodes=60,
+    # Rules that keep random actions away help so much that few episodes show it.
+    play=PlaySettings(epsilon=0.2, epsilon_when_guided=False),
+    mining=MiningSettings(weighed_states=20, lime_samples=1000),
+    evaluation=EvaluationSettings(episodes=30, confirmation_episodes=60),
+    improvement=ImprovementSettings(episodes=30, final_episodes=60, most_candidates=3),
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    mark: str
+
+    @property
+    def file(self) -> str:
+        found = FILE.match(self.text)
+        return found["name"] if found else ""
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """The words of every command of legible's."""
+        if self.language not in {"console", "sh"}:
+            return []
+        prompt = "$ " if self.language == "console" else ""
+        lines = [line.removeprefix(prompt) for line in self.text.splitlines() if line.startswith(f"{prompt}legible ")]
+        return [shlex.split(line.partition(" > ")[0], comments=True)[1:] for line in lines]
+
+
+def blocks_of(page: str) -> list[Block]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = []
+    for fence in FENCE.finditer(text):
+        mark = MARK.search(text, 0, fence.start())
+        line = text.count("\n", 0, fence.start()) + 2
+        found.append(Block(page, line, fence["language"], fence["text"], mark["mark"] if mark else ""))
+    return found
+
+
+@pytest.fixture
+def few_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StudySettings, "quick", classmethod(lambda _: FEW))
+    monkeypatch.setitem(settings.PRESETS, "quick", lambda: FEW)
+    monkeypatch.setattr(study, "LocalProcesses", engines.InProcess)
+    monkeypatch.setattr(engines, "make_engine", lambda *_, **__: engines.InProcess())
+    monkeypatch.setenv("MPLBACKEND", "agg")
+
+
+@pytest.fixture(scope="module")
+def small_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("documents") / "study"
+    made = study.Study(folder, "legible/PacmanSmall-v0", POLICY, settings=FEW, engine=engines.InProcess())
+    assert len(made.run().composition), "the pages speak of a guided policy, so there must be one"
+    return folder
+
+
+@pytest.fixture
+def folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, page: str
+) -> Iterator[Path]:
+    """An empty folder that modules are imported from, with the study in it if the page speaks of it."""
+    if FOLDER in (ROOT / page).read_text(encoding="utf-8"):
+        shutil.copytree(request.getfixturevalue("small_study"), tmp_path / FOLDER)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "") or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.mark.usefixtures("few_episodes")
+@pytest.mark.parametrize("page", [page for page in PAGES if any(b.language == "python" for b in blocks_of(page))])
+def test_the_examples_of_a_page_run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks_of(page):
+        if block.mark.startswith("not run"):
+            continue
+        if block.file:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
+            # The empty lines make an error's line number the page's.
+            exec(compile("\n" * (block.line - 1) + block.text, page, "exec"), namespace)
+        elif block.mark == "run":
+            for words in block.commands:
+                assert run(words, monkeypatch) == 0, f"{page}:{block.line}: legible {shlex.join(words)}"
+
+
+def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run a command as the terminal would and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["legible", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(b.commands for b in blocks_of(page))])
+def test_the_commands_of_a_page_exist(page: str) -> None:
+    for block in blocks_of(page):
+        for words in block.commands:
+            try:
+                parse(words)
+            except Exception as error:
+                pytest.fail(f"{page}:{block.line}: legible {shlex.join(words)}: {error}")
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command without running it."""
+    command, context, rest = typer.main.get_command(app), None, words
+    context = command.make_context("legible", list(rest))
+    while hasattr(command, "commands"):
+        name, rest = rest[0], rest[1:]
+        assert name in command.commands, f"there is no command {name!r}"
+        command = command.commands[name]
+        context = command.make_context(name, list(rest), parent=context)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["no-such-command"], ["run", "CartPole-v1", "p.zip", "--evalution.episodes", "5"], ["run"], ["relations", "chek"]],
+)
+def test_wrong_commands_are_noticed(words: list[str]) -> None:
+    with pytest.raises(BaseException, match=r".") as caught:
+        parse(words)
+    assert not isinstance(caught.value, KeyboardInterrupt)
+
+
+def test_the_reference_says_what_the_code_says() -> None:
+    spec = importlib.util.spec_from_file_location("make_reference", DOCS / "make_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    for name, page in made.PAGES.items():
+        assert page() == (DOCS / name).read_text(encoding="utf-8"), f"run docs/make_reference.py: {name} is out of date"
+
+
+@pytest.mark.parametrize("page", [*PAGES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
+    path = ROOT / page
+    for link in LINK.finditer(FENCE.sub("", path.read_text(encoding="utf-8"))):
+        target, _, heading = link["target"].partition("#")
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        there = path.parent / target if target else path
+        assert there.exists(), f"{page}: {link['target']}"
+        if heading:
+            assert heading in headings(there), f"{page}: {link['target']}"
+
+
+def headings(path: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    titles = re.findall(r"^#+ (.+)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = set(re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE))
+    # Tables of measurements are linked from the page that speaks of them.
+    assert listed == {path.name for path in DOCS.glob("*.md") if not path.name.startswith("highway-")}
