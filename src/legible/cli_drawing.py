@@ -75,6 +75,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
     return made
 
 
+def figure(value: float) -> str:
+    """Write a number with three digits or more, and never a power of ten for everyday numbers.
+
+    >>> figure(1494.4), figure(123.4), figure(1.234), figure(0.0123)
+    ('1494', '123', '1.23', '0.0123')
+    """
+    return f"{value:.0f}" if 100 <= abs(value) < 1e7 else f"{value:.3g}"
+
+
 class _RateColumn(TextColumn):
     """Episodes a second."""
 

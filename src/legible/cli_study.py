@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from legible.cli_drawing import Bars, out, print_json, say, table
+from legible.cli_drawing import Bars, figure, out, print_json, say, table
 from legible.cli_options import JsonOption, StudyChoice, VerboseOption, study_command
 from legible.settings import PRESETS, StudySettings
 
@@ -140,7 +140,7 @@ def evaluate(choice: StudyChoice) -> None:
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     with _working(choice) as study:
-        _announce(study, choice)
+        _announce(study, choice, without=("improvement", "explanation"))
         evaluation = study.evaluation
     if choice.as_json:
         print_json({**_about(study), **_evaluation(study)})
@@ -148,7 +148,7 @@ def evaluate(choice: StudyChoice) -> None:
     console = out()
     base = evaluation.base
     console.print(
-        f"Unguided: mean return {base.mean:.4g} ± {base.error:.2g} over {base.episodes} episodes "
+        f"Unguided: mean return {figure(base.mean)} ± {figure(base.error)} over {base.episodes} episodes "
         f"({study.settings.play.words}).",
         soft_wrap=True,
     )
@@ -166,14 +166,14 @@ def improve(choice: StudyChoice) -> None:
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     with _working(choice) as study:
-        _announce(study, choice)
+        _announce(study, choice, without=("explanation",))
         improvement = study.improvement
     if choice.as_json:
         print_json({**_about(study), **_improvement(study)})
         return
     console = out()
     rows = [
-        (_words(study, step.rule_set), f"{step.mean:.4g} ± {step.error:.2g}", "yes" if step.accepted else "no")
+        (_words(study, step.rule_set), f"{figure(step.mean)} ± {figure(step.error)}", "yes" if step.accepted else "no")
         for step in improvement.steps
     ]
     if rows:
@@ -280,7 +280,7 @@ def compare(
         sides.append(
             [
                 f"{study.environment.name}, {study.policy_name or 'policy'}",
-                f"{i.base.mean:.4g} ± {i.base.error:.2g}",
+                f"{figure(i.base.mean)} ± {figure(i.base.error)}",
                 str(len(study.mining.rules)),
                 f"{len(e.weaknesses)} ({len(e.confirmed)} confirmed)",
                 interval_text(i.effect) if len(i.composition) else "none",
@@ -306,7 +306,7 @@ def settings(
 # --- What is told ----------------------------------------------------------------------------------------------------
 
 
-def _announce(study: Study, choice: StudyChoice) -> None:
+def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = ()) -> None:
     """Say how long it will take: before anything is played, and again when the rules are known."""
     from legible.estimate import duration, estimate, measure_rate  # noqa: PLC0415
 
@@ -317,13 +317,13 @@ def _announce(study: Study, choice: StudyChoice) -> None:
     rate = measure_rate(setup)
     fresh = not (study.folder / "experiences.npz").exists()
     if fresh:
-        guess = estimate(setup, study.settings, study.engine, rate=rate)
+        guess = estimate(setup, study.settings, study.engine, rate=rate).without(*without)
         if guess.seconds > WORTH_AN_ESTIMATE:
             say(
                 f"This takes about {duration(guess.seconds)} ({rate:.3g} episodes a second on each of {guess.workers} "
                 "workers; how many rules there will be is a guess)."
             )
-    left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate)
+    left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())
         say(f"{len(study.rule_sets)} rule sets to test: {total:,} episodes, about {duration(left.seconds)}.")

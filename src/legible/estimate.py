@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from legible.engines import Engine, InProcess
 from legible.evaluation import stage_seeds
@@ -46,6 +46,10 @@ class Estimate:
         alone = self.episodes.get("experiences", 0)
         shared = sum(self.episodes.values()) - alone
         return alone / self.rate + shared / (self.rate * self.workers)
+
+    def without(self, *steps: str) -> Estimate:
+        """What it will take when some steps are not done."""
+        return replace(self, episodes={step: n for step, n in self.episodes.items() if step not in steps})
 
 
 def measure_rate(setup: Setup, *, seconds: float = 1.0, seed: int = 0) -> float:

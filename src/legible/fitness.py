@@ -75,6 +75,7 @@ def check_environment(
     seed
         Of the episodes that are tried.
     """
+    spec.make().close()  # what cannot be made is an error, not a finding
     found: list[Finding] = []
     try:
         for finding in _ask(spec, policy, names or shipped_features(spec.name), seed):

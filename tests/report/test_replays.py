@@ -113,6 +113,7 @@ def test_where_rules_spare_random_actions_they_are_marked() -> None:
     marks = interventions(setup(guide, **play), 0, episode)
     assert 40 < len(marks) < 100  # a third of the random actions is what it wants anyway
     assert all(m.by_chance and m.guided == 0 and m.alone != 0 and m.rules == (0,) for m in marks)
+    assert all(m.spared == (m.alone != 2) for m in marks)  # the rule forbids to Go, and Keep only as it spares chance
     # Where rules let it explore, only random actions that they forbid are changed.
     some = interventions(setup(guide, epsilon=0.5), 0, episode)
     assert {m.alone for m in some} >= {2}
@@ -179,9 +180,10 @@ def test_marks_of_a_replay_are_the_steps_that_guidance_changed(pacman_study) -> 
         alone, side = replay["sides"]
         assert len(side["marks"]) == guided.changed[choice.episode]
         assert alone["drawn"] == side["drawn"] == []  # a greedy policy does what it prefers
-        for step, unguided, instead, speaking, by_chance in side["marks"]:
+        for step, unguided, instead, speaking, by_chance, spared in side["marks"]:
             assert side["actions"][step] == instead != unguided
             assert not by_chance
+            assert not spared
             assert speaking
             assert max(speaking) < len(replay["rules"])
         parting = replay["parting"]

@@ -95,14 +95,17 @@ class Mark:
         What it does there with it.
     by_chance
         Whether what it does alone is a random action, not the one that it prefers.
+    spared
+        Whether no rule asks for the one or forbids the other: a rule triggers, and random actions are not taken there.
     rules
-        Numbers of the rules that decide.
+        Numbers of the rules that decide; of all that trigger, where none does.
     """
 
     step: int
     alone: int
     guided: int
     by_chance: bool
+    spared: bool
     rules: tuple[int, ...]
 
 
@@ -118,23 +121,16 @@ def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Ma
     chooser = setup.chooser(np.array([UNGUIDED, treatment], np.int64), [recording.seed] * 2)
     steps = np.arange(n)
     alone, guided = (chooser(recording.observations, np.full(n, row), steps)[0] for row in range(2))
-    return [
-        Mark(
-            step=int(step),
-            alone=int(alone[step]),
-            guided=int(guided[step]),
-            by_chance=bool(alone[step] != recording.wanted[step]),
-            rules=_deciding(np.flatnonzero(matched[step]).tolist(), rules, int(alone[step]), int(guided[step])),
-        )
-        for step in np.flatnonzero(matched.any(axis=1) & (alone != guided))
-    ]
-
-
-def _deciding(triggered: Sequence[int], rules: RuleSet, alone: int, guided: int) -> tuple[int, ...]:
-    """Of the rules that trigger, those that ask for what is done or forbid what would be; all where none does."""
-    heads = {("+", guided), ("-", alone)}
-    found = [r for r in triggered if (rules.rules[r].polarity, rules.rules[r].action) in heads]
-    return tuple(found or triggered)
+    marks = []
+    for step in np.flatnonzero(matched.any(axis=1) & (alone != guided)).tolist():
+        one, other = int(alone[step]), int(guided[step])
+        triggered = np.flatnonzero(matched[step]).tolist()
+        deciding = [
+            r for r in triggered if (rules.rules[r].polarity, rules.rules[r].action) in {("+", other), ("-", one)}
+        ]
+        by_chance = one != recording.wanted[step]
+        marks.append(Mark(step, one, other, bool(by_chance), not deciding, tuple(deciding or triggered)))
+    return marks
 
 
 def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tuple[Recording, Recording]]:
@@ -253,7 +249,7 @@ def _side(env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], r
         "actions": recording.actions.tolist(),
         "rewards": [float(f"{reward:.5g}") for reward in recording.rewards],
         "drawn": _drawn(recording, marks),
-        "marks": [[m.step, m.alone, m.guided, list(m.rules), int(m.by_chance)] for m in marks],
+        "marks": [[m.step, m.alone, m.guided, list(m.rules), int(m.by_chance), int(m.spared)] for m in marks],
         "frames": scene.frames(),
     }
 

@@ -358,11 +358,11 @@ class Player {
         : `chooses to ${words[side.actions[t]]}`);
     } else {
       const rule = this.replay.rules[mark[3][0]], more = mark[3].length > 1 ? ` (and ${mark[3].length - 1} more)` : "";
-      const alone = words[mark[1]], instead = words[mark[2]], byChance = mark[4];
+      const [, first, second, , byChance, spared] = mark, alone = words[first], instead = words[second];
       lines.push(make("b", {}, guided
         ? `A rule steps in: ${byChance ? "by chance it would" : "wanted to"} ${alone}, has to ${instead}`
         : `${byChance ? "By chance, to" : "Chooses to"} ${alone}; a rule would have it ${instead}`));
-      lines.push(make("br"), `“${rule}”${more}`);
+      lines.push(make("br"), spared ? "Nothing is left to chance where a rule holds, here: " : "", `“${rule}”${more}`);
     }
     says.replaceChildren(...lines);
     if (screen.tagName === "CANVAS") screen.setAttribute("aria-label", `step ${t}: ${says.textContent}`);
