@@ -320,8 +320,8 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
         guess = estimate(setup, study.settings, study.engine, rate=rate).without(*without)
         if guess.seconds > WORTH_AN_ESTIMATE:
             say(
-                f"This takes about {duration(guess.seconds)} ({rate:.3g} episodes a second on each of {guess.workers} "
-                "workers; how many rules there will be is a guess)."
+                f"This takes about {duration(guess.seconds)} ({rate:.3g} episodes a second and worker, workers: "
+                f"{guess.workers}; how many rules there will be is a guess)."
             )
     left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
     if left.seconds > WORTH_AN_ESTIMATE:

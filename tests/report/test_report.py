@@ -77,6 +77,7 @@ def test_the_report_says_what_the_study_found(pacman_study, pacman_report) -> No
     assert pacman_report == pacman_study.folder / "report.html"
     assert words_of(verdict_sentence(pacman_study.evaluation, pacman_study.improvement)) in text
     assert "greedy, the best action is taken" in text
+    assert "random actions" not in text
     for explanation in pacman_study.explanations:
         assert words_of(explanation.headline[1:].split(": ")[0]) in text
         for sentence in explanation.sentences():
@@ -176,6 +177,7 @@ def test_ways_of_playing_are_told(tmp_path) -> None:
     study = mirror_study(tmp_path, settings=replace(MIRROR_SETTINGS, play=play))
     text = words_of(page_of(write_report(study)).text)
     assert "except for 10 % random actions, but never where a rule triggers; in conflicts, rules that block win" in text
+    assert "guidance also spares the policy its random actions" in text
 
 
 def test_names_cannot_break_the_page(tmp_path) -> None:
