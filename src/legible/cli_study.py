@@ -341,8 +341,10 @@ def _print_findings(study: Study, explanations: Any) -> None:
 
     console = out()
     console.print(f"\n[bold]{escape(verdict_sentence(study.evaluation, study.improvement))}[/]", soft_wrap=True)
-    if explanations:
+    if any(explanation.verdict.is_confirmed for explanation in explanations):
         console.print("\nThe most telling weaknesses:" if len(explanations) > 1 else "\nThe most telling weakness:")
+    elif explanations:
+        console.print("\nWhat looked like a weakness, but is not confirmed:")
     for number, explanation in enumerate(explanations, start=1):
         first, *others = explanation.text().splitlines()
         grid = Table.grid(padding=(0, 1))
@@ -381,26 +383,22 @@ def _remark_on_relations(study: Study) -> None:
 
 
 def _print_verdicts(study: Study) -> None:
+    """The weaknesses, the largest confirmed effect first; the words get the room, figures stand below each other."""
     evaluation = study.evaluation
-    shown = sorted(evaluation.weaknesses, key=lambda v: v.p)
+    suspected = sorted((v for v in evaluation.weaknesses if not v.is_confirmed), key=lambda v: v.p)
     rows = []
-    for verdict in shown:
+    for verdict in (*evaluation.confirmed, *suspected):
         confirmation = verdict.confirmation
-        effect = "" if confirmation is None else f"{confirmation.effect.mean:+.4g}"
-        span = "" if confirmation is None else f"{confirmation.effect.low:+.3g} … {confirmation.effect.high:+.3g}"
-        rows.append(
-            (
-                _words(study, verdict.rule_set),
-                effect,
-                span,
-                f"{verdict.p:.2g}",
-                "" if confirmation is None else f"{confirmation.q:.2g}",
-                f"{100 * verdict.sample.changed:.2g} %",
-                "yes" if verdict.is_confirmed else "no",
-            )
-        )
+        if confirmation is None:
+            effect, tests = f"{verdict.difference:+.3g}", f"p {verdict.p:.1g}"
+        else:
+            found = confirmation.effect
+            effect = f"{found.mean:+.3g}\n({found.low:+.3g} … {found.high:+.3g})"
+            tests = f"p {verdict.p:.1g}\nq {confirmation.q:.1g}"
+        confirmed = "yes" if verdict.is_confirmed else "no"
+        rows.append((_words(study, verdict.rule_set), effect, tests, confirmed))
     if rows:
-        columns = ("Guided by", "Effect", "95 % interval", "p", "q", "Changed", "Confirmed")
+        columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")
         out().print(table(columns, rows, right=columns[1:-1]))
 
 
