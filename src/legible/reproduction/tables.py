@@ -80,9 +80,9 @@ class Table:
                 if any(paper):
                     lines.append(f"| **{row}** | paper | 5 | {' | '.join(paper)} |")
             told.add(row)
-            policies = str(max((len(cell.values) for cell in cells), default=0) or NOT_RUN)
-            shown = [cell.text(digits) for cell, digits in zip(cells, self.digits, strict=True)]
-            lines.append(f"| {row} | {mode} | {policies} | {' | '.join(shown)} |")
+            policies = max((len(cell.values) for cell in cells), default=0)
+            shown = [_shown(cell, digits, policies) for cell, digits in zip(cells, self.digits, strict=True)]
+            lines.append(f"| {row} | {mode} | {policies or NOT_RUN} | {' | '.join(shown)} |")
         return "\n".join(lines) + "\n"
 
     def to_csv(self) -> str:
@@ -96,6 +96,12 @@ class Table:
                 told = ["" if np.isnan(figure) else f"{figure:.6g}" for figure in figures]
                 writer.writerow([self.name, row, mode, column, len(cell.values), *told])
         return file.getvalue()
+
+
+def _shown(cell: Cell, digits: int, policies: int) -> str:
+    """A cell, and from how many policies it comes where that is not all."""
+    few = f" ({len(cell.values)} of {policies})" if 0 < len(cell.values) < policies else ""
+    return cell.text(digits) + few
 
 
 Figure = Callable[[Record], "float | tuple[float, float] | None"]
