@@ -135,6 +135,11 @@ def test_the_plans_are_the_papers() -> None:
         "original-dqn-extended": 10,
         "small-medium-ppo": 10,
         "original-ppo": 5,
+        "roads-dqn": 20,
+        "roads-dqn-extended": 20,
+        "intersection-dqn": 5,
+        "intersection-dqn-extended": 5,
     }
+    assert train_zoo.GROUPS["roads-dqn"].total_steps == 500_000
     assert train_zoo.GROUPS["original-dqn"].total_steps == 5_000_000
     assert train_zoo.GROUPS["small-medium-dqn-extended"].extended
