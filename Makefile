@@ -5,12 +5,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 .PHONY: demo test test-ray lint bench docs clean
 
-# As in the paper's experiments, the policy takes 5 % of its actions at random, and never where a rule triggers.
-DEMO := --preset quick --play.epsilon 0.05 --no-play.epsilon-when-guided \
-	--evaluation.episodes 250 --evaluation.confirmation-episodes 500 --improvement.final-episodes 1000
-
 demo: .venv/ready ## find out where a trained policy is weak in the small PAC-Man level, mend it, and write the report
-	$(BIN)/legible run legible/PacmanSmall-v0 zoo:PacmanSmall/dqn/0 $(DEMO) --out studies/demo
+	$(BIN)/legible run legible/PacmanSmall-v0 zoo:PacmanSmall/ppo/4 --out studies/demo
 
 test: .venv/ready ## all tests
 	$(BIN)/python -m pytest --numprocesses 2

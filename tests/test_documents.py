@@ -38,7 +38,7 @@ MARK = re.compile(r"<!-- (?P<mark>run|not run: [^>]+) -->\s*\Z")
 FILE = re.compile(r"# (?P<name>[\w.-]+\.(py|toml))\n")
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 # The study that several pages look at; the quick start makes it.
-FOLDER, POLICY = "studies/PacmanSmall-dqn-0", "zoo:PacmanSmall/dqn/0"
+FOLDER, POLICY = "studies/PacmanSmall-ppo-4", "zoo:PacmanSmall/ppo/4"
 FEW = StudySettings(
     episodes=60,
     # Rules that keep random actions away help so much that few episodes show it.

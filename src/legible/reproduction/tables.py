@@ -82,7 +82,10 @@ class Table:
             told.add(row)
             policies = max((len(cell.values) for cell in cells), default=0)
             shown = [_shown(cell, digits, policies) for cell, digits in zip(cells, self.digits, strict=True)]
-            lines.append(f"| {row} | {mode} | {policies or NOT_RUN} | {' | '.join(shown)} |")
+            if policies:
+                lines.append(f"| {row} | {mode} | {policies} | {' | '.join(shown)} |")
+            else:
+                lines.append(f"| {row} | {mode} | {NOT_RUN} |{' |' * len(cells)}")
         return "\n".join(lines) + "\n"
 
     def to_csv(self) -> str:
