@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    tables: Annotated[list[str], typer.Argument(metavar="TABLE…", help="table1 … table5 of the paper, table6 and table7 on guided PPO, or all.")],
+    tables: Annotated[
+        list[str], typer.Argument(metavar="TABLE…", help="table1 … table5, table6 and table7 (PPO), or all.")
+    ],
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where records and tables go; records there are kept.")
     ] = Path("experiments/results"),

@@ -17,7 +17,7 @@ COLOURS = ("#3b6fb6", "#e08a1e", "#4f9d69", "#9b5fc0", "#c44e52", "#8c8c8c", "#2
 
 
 def draw_table(table: Table, path: Path) -> None:
-    """Draw a table as bars, a panel for each of its rows and modes that was run; black lines are the paper's figures."""
+    """Draw a table as bars, a panel for each row and mode that was run; black lines are the paper's figures."""
     shown = [i for i, column in enumerate(table.columns) if _is_drawn(table, i, column)]
     run = {place for place, cells in table.rows.items() if any(cell.values for cell in cells)}
     names = [name for name in dict.fromkeys(row for row, _ in table.rows) if any(name == row for row, _ in run)]
