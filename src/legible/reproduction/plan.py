@@ -23,7 +23,6 @@ A table file (``table1.toml``) says which studies it is made from, its kind, and
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -31,10 +30,9 @@ from typing import Any, Literal, get_args
 
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError, did_you_mean
-from legible.study import StudySettings
+from legible.settings import PRESETS, StudySettings, read_settings_file
 
 Kind = Literal["weaknesses", "improvement", "groups"]
-PRESETS = {"paper": StudySettings.paper, "quick": StudySettings.quick, "default": StudySettings}
 
 
 @dataclass(frozen=True)
@@ -210,12 +208,7 @@ def scaled(settings: Any, scale: float) -> Any:
 
 
 def _read(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise LegibleError(f"{path}: is not valid TOML: {error}.") from error
+    data = read_settings_file(path)
     for key in data:
         if key not in known:
             raise LegibleError(f"{path}: there is no entry {key!r}.{did_you_mean(key, known)}")

@@ -162,7 +162,7 @@ def _verdict(verdict: Verdict, space: FeatureSpace) -> Record:
         effect = verdict.confirmation.effect
         record |= {"effect": effect.mean, "low": effect.low, "high": effect.high, "q_fresh": verdict.confirmation.q}
         if verdict.confirmation.of_generalisation is not None:
-            record["q_generalisation"] = verdict.confirmation.of_generalisation.p
+            record["p_generalisation"] = verdict.confirmation.of_generalisation.p
     record = _numbers(record)
     if isinstance(verdict.treatment, RuleSet):
         record["rules"] = len(verdict.treatment)
