@@ -23,16 +23,14 @@ from rich.table import Table
 from legible.engines import LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.evaluation import evaluate, stage_seeds
-from legible.experiences import collect
+from legible.evaluation.units import Setup, Unit, play_unit, run_units
 from legible.features import deciles
 from legible.mining import mine
+from legible.play import collect, one_thread
 from legible.policies import Policy, load_policy
-from legible.relations import generalise_all, share_cuts
-from legible.relations_file import load_relations, shipped_relations
-from legible.rollout import one_thread
+from legible.relations import generalise_all, load_relations, share_cuts, shipped_relations
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings, PlaySettings
-from legible.units import Setup, Unit, play_unit, run_units
 
 ENV = EnvironmentSpec("legible/PacmanSmall-v0")
 ZOO = Path(__file__).parents[1] / "zoo" / "PacmanSmall" / "dqn" / "0.safetensors"

@@ -29,8 +29,8 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from legible.environments import EnvironmentSpec
+from legible.play import one_thread
 from legible.policies import NetworkPolicy, load_policy
-from legible.rollout import one_thread
 from legible.training.dqn import DqnSettings
 from legible.training.fleet import FleetPlan, evaluate, make_fleet, policies_of
 from legible.training.ppo import PpoSettings

@@ -23,7 +23,7 @@ from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 
 from legible.features import Action, Feature, FeatureSpace, deciles
-from legible.lime import Importance, weigh
+from legible.mining.lime import Importance, weigh
 
 Array = NDArray[np.float32]
 ACTIONS = 5

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bench_evaluation import ENV, the_policy
-from legible.experiences import collect
 from legible.mining import mine
+from legible.play import collect
 from legible.settings import MiningSettings
 
 GOAL = 15.0

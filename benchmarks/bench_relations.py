@@ -12,10 +12,9 @@ import time
 
 import numpy as np
 
-from legible.envs.pacman.features import pacman_features
+from legible.environments.pacman.features import pacman_features
 from legible.features import FeatureSpace
-from legible.relations import generalise_all
-from legible.relations_file import load_relations, shipped_relations
+from legible.relations import generalise_all, load_relations, shipped_relations
 from legible.rules import Condition, Rule
 
 RULES = 10_000

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from legible.ripper import RipperClassifier
+from legible.mining.ripper import RipperClassifier
 
 NOISE = 0.05
 SEED = 8  # of the data sets with seeds 0 … 11, the one nearest to a majority of .845 and a best accuracy of .951

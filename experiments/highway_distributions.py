@@ -35,11 +35,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from legible.envs.highway import kernel
-from legible.envs.highway.episodes import Episodes
-from legible.envs.highway.farama import FaramaEnv
-from legible.envs.highway.settings import settings_of
-from legible.envs.highway.synchronise import read_state
+from legible.environments.highway import kernel
+from legible.environments.highway.episodes import Episodes
+from legible.environments.highway.farama import FaramaEnv
+from legible.environments.highway.settings import settings_of
+from legible.environments.highway.synchronise import read_state
 from legible.streams import key_of_seed
 
 RESULTS = Path(__file__).parent / "results"

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from legible.envs.highway import synchronise
-from legible.envs.highway.env import HighwayVectorEnv
-from legible.envs.highway.farama import FaramaEnv
+from legible.environments.highway import synchronise
+from legible.environments.highway.env import HighwayVectorEnv
+from legible.environments.highway.farama import FaramaEnv
 
 # How many of highway-env's starts: with fifty vehicles, and for the intersection's warm-up, each takes a while.
 STARTS = {"highway": 500, "highway-fast": 500, "merge": 1500, "roundabout": 1500, "intersection": 200}

@@ -36,8 +36,8 @@ HEAD = (
 def drive(family: str, name: str, episodes: int, seed: int) -> dict[str, list[float]]:
     """Drive here; return the returns and successes."""
     from legible.environments import EnvironmentSpec  # noqa: PLC0415 (the parent process needs none of this)
+    from legible.play import PolicyChooser, make_slots, play_episodes  # noqa: PLC0415
     from legible.policies import load_policy  # noqa: PLC0415
-    from legible.rollout import PolicyChooser, make_slots, play_episodes  # noqa: PLC0415
 
     config = {} if name == "Merge" else {"duration": SECONDS}
     slots = make_slots(EnvironmentSpec(f"{family}/{name}-v0", {"config": config}), 50 if family == "legible" else 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from legible.environments import EnvironmentSpec, ObservationEncoder, count_actions
-from legible.experiences import collect
+from legible.play import collect
 from legible.policies import NetworkPolicy, load_policy
 
 ZOO = Path(__file__).parents[1] / "zoo"

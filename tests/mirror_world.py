@@ -17,8 +17,7 @@ from gymnasium import spaces
 
 from legible.features import Action, Feature, FeatureSpace
 from legible.policies import Policy, load_policy
-from legible.relations import MetamorphicRelation
-from legible.relations_file import parse_relations
+from legible.relations import MetamorphicRelation, parse_relations
 
 WIDTH, CAP = 9, 16
 LEFT, RIGHT, STAY = 0, 1, 2

@@ -26,9 +26,10 @@ from typing import Any
 import pytest
 import typer
 
-from legible import engines, settings, study
+from legible import engines, settings
 from legible.cli import app, main
 from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
+from legible.study import study
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

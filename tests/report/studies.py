@@ -6,7 +6,7 @@ from pathlib import Path
 import mirror_world
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
-from legible.envs.pacman.features import pacman_features
+from legible.environments.pacman.features import pacman_features
 from legible.policies import NetworkPolicy
 from legible.settings import (
     BaselineSettings,

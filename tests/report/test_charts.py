@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from legible.evaluation.statistics import Effect
+from legible.formatting import number, p_value, percent, signed
 from legible.report.charts import Scale, histograms, interval_scale
-from legible.report.formats import number, p_value, percent, signed
-from legible.statistics import Effect
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60)
 

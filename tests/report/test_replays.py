@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from legible.environments import EnvironmentSpec
+from legible.evaluation.units import Recording, Setup, Unit, UnitResult, record_episode
 from legible.features import FeatureSpace
 from legible.policies import load_policy
 from legible.report.findings import _number_replays, gather
@@ -26,7 +27,6 @@ from legible.report.returns import confirmation_blocks, final_blocks
 from legible.report.scenes import FeatureScene, PacmanScene, PictureScene, RoadScene, _when_gone, scene_of
 from legible.rules import RuleSet, parse_rule
 from legible.settings import PlaySettings
-from legible.units import Recording, Setup, Unit, UnitResult, record_episode
 
 SPACE = FeatureSpace.of(["gap", "speed", "wish"], ["Brake", "Keep", "Go"])
 

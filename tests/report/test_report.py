@@ -15,13 +15,13 @@ from PIL import Image
 import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
+from legible.evaluation.statistics import paired
 from legible.explanation import verdict_sentence
 from legible.features import Action, Feature, FeatureSpace
 from legible.report import write_report
 from legible.report.findings import _command
 from legible.report.returns import confirmation_blocks, final_blocks
 from legible.settings import MiningSettings, PlaySettings
-from legible.statistics import paired
 from legible.study import Study
 from report.studies import MIRROR_SETTINGS, mirror_study
 
@@ -61,7 +61,7 @@ def words_of(text: str) -> str:
 
 
 def test_returns_come_from_the_store(pacman_study, monkeypatch) -> None:
-    monkeypatch.setattr("legible.units.play_unit", None)  # what run_units would play with
+    monkeypatch.setattr("legible.evaluation.units.play_unit", None)  # what run_units would play with
     final, confirmation = final_blocks(pacman_study), confirmation_blocks(pacman_study)
     effect = paired(final.guided(0).returns, final.base.returns)
     assert effect == pacman_study.improvement.effect

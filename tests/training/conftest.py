@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from legible.rollout import one_thread
+from legible.play import one_thread
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from legible import zoo
 from legible.errors import did_you_mean
+from legible.policies import zoo
 from legible.policies.activations import Activation
 from legible.policies.encoding import Encoding, OneHot, Plain
 from legible.policies.network import NetworkPolicy, layers_of_modules

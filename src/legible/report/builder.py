@@ -9,10 +9,10 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from legible import formatting
 from legible.files import write_text
 from legible.policies import Policy, load_policy
-from legible.report import formats
-from legible.report.beside import write_plots, write_tables
+from legible.report.exports import write_plots, write_tables
 from legible.report.findings import Findings, gather
 from legible.study import Study
 
@@ -60,7 +60,7 @@ def render(findings: Findings) -> str:
         undefined=jinja2.StrictUndefined,
     )
     for name in ("number", "signed", "percent", "p_value", "times", "unbroken"):
-        environment.filters[name] = getattr(formats, name)
+        environment.filters[name] = getattr(formatting, name)
     return environment.get_template("report.html.j2").render(
         f=findings,
         style=_asset("report.css"),

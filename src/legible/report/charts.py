@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.report.formats import number
-from legible.statistics import Effect
+from legible.evaluation.statistics import Effect
+from legible.formatting import number
 
 BINS = 60
 

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from legible.evaluation import Evaluation, Sample, Stage, Verdict, stage_seeds
+from legible.evaluation.statistics import Effect
+from legible.evaluation.units import UnitResult
 from legible.explanation import (
     WeaknessExplanation,
     describe_rule,
@@ -30,15 +32,13 @@ from legible.features import FeatureSpace
 from legible.improvement import Improvement
 from legible.mining import MinedRule
 from legible.policies import Policy
-from legible.relations_file import shipped_features, shipped_relations
+from legible.relations import shipped_features, shipped_relations
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
 from legible.report.replays import Choice, choose_episodes, make_replays
 from legible.report.returns import PlayedBlocks, confirmation_blocks, final_blocks, other_returns
 from legible.report.scenes import is_drawn_from_state
 from legible.rules import Rule, RuleSet
-from legible.statistics import Effect
 from legible.study import Study
-from legible.units import UnitResult
 
 MOST_WEAKNESSES = 12
 MOST_PICTURE_REPLAYS = 4  # of weaknesses; pictures take long to draw and much room

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.environments import Env, first_action
+from legible.evaluation.units import UNGUIDED, Recording, Setup, Unit, UnitResult, play_unit, record_episode
 from legible.features import FeatureSpace
+from legible.play import StepRecord
 from legible.report.returns import PlayedBlocks
 from legible.report.scenes import Scene, scene_of
-from legible.rollout import StepRecord
 from legible.rules import CompiledRules, RuleSet
+from legible.rules.wording import describe_rule
 from legible.study import Study
-from legible.units import UNGUIDED, Recording, Setup, Unit, UnitResult, play_unit, record_episode
-from legible.wording import describe_rule
 
 MOST_FEATURES = 12
 

@@ -14,10 +14,10 @@ from functools import partial
 
 from legible.engines import InProcess
 from legible.evaluation import play_all, stage_seeds
+from legible.evaluation.units import UNGUIDED, Setup, Unit, UnitResult, cut_into_units, run_units
 from legible.policies import Policy
 from legible.rules import RuleSet
 from legible.study import Study, fingerprint_of
-from legible.units import UNGUIDED, Setup, Unit, UnitResult, cut_into_units, run_units
 
 
 @dataclass(frozen=True)

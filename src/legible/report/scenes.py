@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.environments import Env, EnvironmentSpec, ObservationEncoder
-from legible.envs.pacman.env import PacmanEnv
-from legible.envs.pacman.games import PacmanState
+from legible.environments.pacman.env import PacmanEnv
+from legible.environments.pacman.games import PacmanState
 from legible.features import FeatureSpace
 
 PICTURE_WIDTH = 240
@@ -102,7 +102,7 @@ class RoadScene:
     kind = "road"
 
     def __init__(self, env: Env) -> None:
-        from legible.envs.highway.render import describe_roads  # noqa: PLC0415 (the roads need highway-env)
+        from legible.environments.highway.render import describe_roads  # noqa: PLC0415 (the roads need highway-env)
 
         roads = describe_roads(env.unwrapped.road_map)  # type: ignore[attr-defined]
         view = roads["view"]

@@ -21,6 +21,8 @@ import numpy as np
 from legible.engines import Engine
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Sample, Verdict, play_all, stage_seeds
+from legible.evaluation.statistics import paired
+from legible.evaluation.units import UNGUIDED, run_units
 from legible.explanation import feature_groups, group_shares, pacman_groups
 from legible.features import FeatureSpace
 from legible.files import write_whole
@@ -28,9 +30,7 @@ from legible.policies import load_policy
 from legible.relations import generalise_all
 from legible.reproduction.plan import Job
 from legible.rules import RuleSet, parse_rule
-from legible.statistics import paired
 from legible.study import Study
-from legible.units import UNGUIDED, run_units
 
 Record = dict[str, Any]
 Progress = Callable[[str, int, int], None]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from legible.evaluation.statistics import benjamini_hochberg
 from legible.reproduction.plan import TablePlan
 from legible.reproduction.records import Record
-from legible.statistics import benjamini_hochberg
 
 NOT_RUN = "not run"
 ALPHA = 0.05

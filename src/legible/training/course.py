@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from legible.rollout import one_thread
+from legible.play import one_thread
 from legible.training.networks import NetworkShape
 from legible.training.slots import FleetError, TrainingSlots
 

@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 
 from legible.environments import EnvironmentSpec, feature_space_of
+from legible.play import PolicyChooser, episode_seeds, make_slots, play_episodes
 from legible.policies import NetworkPolicy, Plain, load_policy, save_policy
-from legible.rollout import PolicyChooser, episode_seeds, make_slots, play_episodes
 from legible.training.dqn import DqnFleet, DqnSettings, Engine
 from legible.training.networks import NetworkShape, layers_of_row, row_of_layers
 from legible.training.ppo import PpoFleet, PpoSettings

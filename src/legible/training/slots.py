@@ -21,12 +21,12 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from legible.environments import EnvironmentSpec
-from legible.envs import PACMAN_LEVELS
-from legible.envs.pacman import kernel
-from legible.envs.pacman.games import Games, PacmanSettings
-from legible.envs.pacman.maze import Tables
+from legible.environments.pacman import kernel
+from legible.environments.pacman.games import Games, PacmanSettings
+from legible.environments.pacman.maze import Tables
+from legible.environments.registration import PACMAN_LEVELS
 from legible.errors import LegibleError
-from legible.rollout import Slots, make_slots
+from legible.play import Slots, make_slots
 from legible.streams import next_key
 
 ACTION, REWARD, TERMINATED, TRUNCATED = 0, 1, 2, 3  # columns of a record, counted after the two observations

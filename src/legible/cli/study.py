@@ -1,0 +1,479 @@
+"""``legible run`` and its steps, ``mine`` to ``report``; ``baselines``, ``compare`` and ``settings``.
+
+Every command takes ENV and POLICY, and makes a study, or the folder of a study, and goes on with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from legible.cli.drawing import Bars, figure, out, print_json, say, table
+from legible.cli.options import JsonOption, StudyChoice, VerboseOption, study_command
+from legible.settings import PRESETS, StudySettings
+
+if TYPE_CHECKING:
+    from legible.evaluation import Evaluation
+    from legible.study import Study
+
+# What needs PyTorch is imported when it is used: that takes seconds.
+
+# Runs that take longer are announced.
+WORTH_AN_ESTIMATE = 5.0
+
+
+@contextmanager
+def _working(choice: StudyChoice) -> Iterator[Study]:
+    """Open or make the study, with bars and workers for as long as it is worked on."""
+    with Bars(quiet=choice.as_json) as bars:
+        study = choice.study(bars)
+        with study.engine:
+            yield study
+
+
+@study_command
+def run(
+    choice: StudyChoice,
+    with_baselines: Annotated[
+        bool, typer.Option("--with-baselines", help="Run the paper's baselines, too, for the report.")
+    ] = False,
+    other: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]POLICY", help="Other policy to show beside this one in the report; may be repeated."
+        ),
+    ] = None,
+) -> None:
+    """Do the whole study: mine rules, generalise them, find weaknesses, improve the policy, write the report.
+
+    A run that was stopped goes on where it was when the same command, or 'legible run DIR', is given.
+    """
+    from legible.report import write_report  # noqa: PLC0415
+
+    started = time.monotonic()
+    with _working(choice) as study:
+        _announce(study, choice)
+        improvement, explanations = study.improvement, study.explanations
+        if with_baselines:
+            for kind in ("block", "enforce", "rules"):
+                study.baseline(kind)
+        path = write_report(study, others=_others(other))
+    if choice.as_json:
+        print_json({**_summary(study), "report": path, "seconds": time.monotonic() - started})
+        return
+    _print_findings(study, explanations)
+    console = out()
+    if len(improvement.composition):
+        saved = study.folder / "guided.safetensors"
+        file = saved if saved.exists() else study.folder / "composition.json"
+        console.print(f"Guided policy: {file}", soft_wrap=True, markup=False)
+    console.print(f"Report: {path}", soft_wrap=True, markup=False)
+
+
+@study_command
+def mine(choice: StudyChoice) -> None:
+    """Step 1: collect experiences and mine rules that say what the policy does and what it avoids."""
+    from legible.explanation import describe_rule  # noqa: PLC0415
+
+    with _working(choice) as study:
+        mining = study.mining
+    rows = [{**row, "words": describe_rule(m.rule, study.space)} for row, m in zip(mining.to_rows(), mining.rules)]  # noqa: B905
+    if choice.as_json:
+        print_json({**_about(study), "learned": mining.learned, "dropped": mining.dropped, "rules": rows})
+        return
+    console = out()
+    cells = [(_capital(row["words"]), f"{row['agreement']:.3f}", f"{row['coverage']:.3f}") for row in rows]
+    console.print(table(("The policy …", "Agrees", "Covers"), cells, right=("Agrees", "Covers")))
+    if choice.verbose:
+        console.print("\n".join(row["rule"] for row in rows), markup=False, soft_wrap=True)
+    dropped = ", ".join(f"{count} {reason}" for reason, count in mining.dropped.items() if count)
+    console.print(
+        f"{len(rows)} rules from {study.experiences.n_episodes} episodes"
+        + (f" ({mining.learned} learned; dropped: {dropped})." if dropped else "."),
+        markup=False,
+    )
+    _next(study, "generalise")
+
+
+@study_command
+def generalise(choice: StudyChoice) -> None:
+    """Step 2: carry the mined rules over to related situations, as the relations say."""
+    from legible.explanation import describe_rule_set  # noqa: PLC0415
+
+    with _working(choice) as study:
+        found = study.generalisations
+    space = study.space
+    if choice.as_json:
+        sets = [
+            {
+                "rule": g.rule_set.source.text(space) if g.rule_set.source else None,
+                "rules": [rule.text(space) for rule in g.rule_set.rules],
+                "tested": not g.is_empty,
+            }
+            for g in found
+        ]
+        print_json({**_about(study), "relations": len(study.relations), "rule_sets": sets})
+        return
+    console = out()
+    for generalisation in found:
+        console.print(f"• {_capital(describe_rule_set(generalisation.rule_set, space))}", markup=False)
+        if choice.verbose:
+            lines = "\n".join(rule.text(space) for rule in generalisation.rule_set.rules)
+            console.print(Padding(escape(lines), (0, 0, 0, 4)))
+    rules = sum(len(g.rule_set) for g in found)
+    console.print(f"{len(found)} mined rules became {rules} by {len(study.relations)} relations of actions.")
+    _remark_on_relations(study)
+    _next(study, "evaluate")
+
+
+@study_command
+def evaluate(choice: StudyChoice) -> None:
+    """Step 3: guide the policy with every rule set, compare returns, and confirm weaknesses on fresh seeds."""
+    from legible.explanation import verdict_sentence  # noqa: PLC0415
+
+    with _working(choice) as study:
+        _announce(study, choice, without=("improvement", "explanation"))
+        evaluation = study.evaluation
+    if choice.as_json:
+        print_json({**_about(study), **_evaluation(study)})
+        return
+    console = out()
+    base = evaluation.base
+    console.print(
+        f"Unguided: mean return {figure(base.mean)} ± {figure(base.error)} over {base.episodes} episodes "
+        f"({study.settings.play.words}).",
+        soft_wrap=True,
+    )
+    _print_verdicts(study)
+    for note in evaluation.notes:
+        console.print(note, soft_wrap=True)
+    console.print(verdict_sentence(evaluation), soft_wrap=True, markup=False)
+    _remark_on_relations(study)
+    _next(study, "improve")
+
+
+@study_command
+def improve(choice: StudyChoice) -> None:
+    """Compose the rule sets that help into a guided policy, and measure it on fresh seeds."""
+    from legible.explanation import verdict_sentence  # noqa: PLC0415
+
+    with _working(choice) as study:
+        _announce(study, choice, without=("explanation",))
+        improvement = study.improvement
+    if choice.as_json:
+        print_json({**_about(study), **_improvement(study)})
+        return
+    console = out()
+    rows = [
+        (_words(study, step.rule_set), f"{figure(step.mean)} ± {figure(step.error)}", "yes" if step.accepted else "no")
+        for step in improvement.steps
+    ]
+    if rows:
+        console.print(table(("Tried", "Mean return", "Kept"), rows, right=("Mean return",)))
+    console.print(verdict_sentence(study.evaluation, improvement), soft_wrap=True, markup=False)
+    if len(improvement.composition):
+        console.print(f"Rules of the guided policy: {study.folder / 'composition.json'}", soft_wrap=True, markup=False)
+    _next(study, "report")
+
+
+@study_command
+def explain(choice: StudyChoice) -> None:
+    """Put the most telling weaknesses into words: what is known, what is not, and which rules make the difference."""
+    with _working(choice) as study:
+        _announce(study, choice)
+        explanations, improvement = study.explanations, study.improvement
+    if choice.as_json:
+        print_json(_summary(study))
+        return
+    del improvement
+    _print_findings(study, explanations)
+
+
+@study_command
+def report(
+    choice: StudyChoice,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to. \\[default: report.html in the study's folder]")
+    ] = None,
+    other: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]POLICY", help="Other policy to show beside this one; may be given repeatedly."),
+    ] = None,
+) -> None:
+    """Write the report: one HTML file that needs nothing else. Steps that are missing are done first."""
+    from legible.report import write_report  # noqa: PLC0415
+
+    with _working(choice) as study:
+        _announce(study, choice)
+        path = write_report(study, html, others=_others(other))
+    if choice.as_json:
+        print_json({**_about(study), "report": path})
+        return
+    out().print(f"Report: {path}", soft_wrap=True, markup=False)
+
+
+@study_command
+def baselines(
+    choice: StudyChoice,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="block|enforce|rules",
+            help="Random tests that block or enforce actions, or random rules; may be given repeatedly.",
+        ),
+    ] = None,
+) -> None:
+    """Compare with the paper's baselines: random testing and random rules; all three by default."""
+    with _working(choice) as study:
+        found: dict[str, Evaluation] = {"mined rules": study.evaluation}
+        for name in kind or ("block", "enforce", "rules"):
+            found[_BASELINE_NAMES.get(name, name)] = study.baseline(name)
+    if choice.as_json:
+        print_json({**_about(study), "baselines": {name: _shares(e) for name, e in found.items()}})
+        return
+    rows = [
+        (
+            name,
+            str(len(e.verdicts)),
+            *(f"{100 * e.share(kind):.1f} %" for kind in ("weakness", "significant", "confirmed")),
+        )
+        for name, e in found.items()
+    ]
+    columns = ("Guided by", "Tested", "Weakness", "After correction", "Confirmed")
+    out().print(table(columns, rows, right=columns[1:]))
+
+
+_BASELINE_NAMES = {"block": "random tests, blocking", "enforce": "random tests, enforcing", "rules": "random rules"}
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a study.")],
+    second: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of another.")],
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Compare two studies: returns, rules and weaknesses that both have or only one. Missing steps are done first."""
+    from legible.explanation import interval_text  # noqa: PLC0415
+    from legible.study import Study  # noqa: PLC0415
+    from legible.study.comparison import compare_studies  # noqa: PLC0415
+
+    del verbose
+    with Bars(quiet=as_json) as bars:
+        studies = [Study.open(folder, progress=bars) for folder in (first, second)]
+        with studies[0].engine, studies[1].engine:
+            found = compare_studies(*studies)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    console = out()
+    sides: list[list[str]] = []
+    for study in studies:
+        e, i = study.evaluation, study.improvement
+        sides.append(
+            [
+                f"{study.environment.name}, {study.policy_name or 'policy'}",
+                f"{figure(i.base.mean)} ± {figure(i.base.error)}",
+                str(len(study.mining.rules)),
+                f"{len(e.weaknesses)} ({len(e.confirmed)} confirmed)",
+                interval_text(i.effect) if len(i.composition) else "none",
+            ]
+        )
+    labels = ("Study", "Mean return, unguided", "Mined rules", "Weaknesses", "Gain by guidance")
+    rows = list(zip(labels, *sides, strict=True))
+    console.print(table(("", str(first), str(second)), rows))
+    for title, sentences in found.paragraphs():
+        console.print(f"[bold]{escape(title)}[/]")
+        for sentence in sentences:
+            console.print(f"  • {escape(sentence)}", soft_wrap=True)
+
+
+def settings(
+    preset: Annotated[Literal["paper", "quick"] | None, typer.Option(help="Print this preset's.")] = None,
+) -> None:
+    """Print all settings as TOML, each with what it means; edit it and give it as --settings FILE."""
+    chosen = PRESETS[preset]() if preset else StudySettings()
+    typer.echo(chosen.to_toml(comments=True), nl=False)
+
+
+# --- What is told ----------------------------------------------------------------------------------------------------
+
+
+def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = ()) -> None:
+    """Say how long it will take: before anything is played, and again when the rules are known."""
+    from legible.study.estimate import duration, estimate, measure_rate  # noqa: PLC0415
+
+    if choice.as_json or study.is_played:
+        study.rule_sets  # noqa: B018
+        return
+    setup = study.setup()
+    rate = measure_rate(setup)
+    fresh = not (study.folder / "experiences.npz").exists()
+    if fresh:
+        guess = estimate(setup, study.settings, study.engine, rate=rate).without(*without)
+        if guess.seconds > WORTH_AN_ESTIMATE:
+            say(
+                f"This takes about {duration(guess.seconds)} ({rate:.3g} episodes a second and worker, workers: "
+                f"{guess.workers}; how many rules there will be is a guess)."
+            )
+    left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
+    if left.seconds > WORTH_AN_ESTIMATE:
+        total = sum(left.episodes.values())
+        say(f"{len(study.rule_sets)} rule sets to test: {total:,} episodes, about {duration(left.seconds)}.")
+
+
+def _others(given: list[str] | None) -> dict[str, str]:
+    """Read ``NAME=POLICY``, or a policy that is its own name."""
+    pairs = (entry.rpartition("=") for entry in given or ())
+    return {name or policy: policy for name, _, policy in pairs}
+
+
+def _print_findings(study: Study, explanations: Any) -> None:
+    """The verdict, the most telling weaknesses in words, and what relations would add."""
+    from legible.explanation import verdict_sentence  # noqa: PLC0415
+
+    console = out()
+    console.print(f"\n[bold]{escape(verdict_sentence(study.evaluation, study.improvement))}[/]", soft_wrap=True)
+    if any(explanation.verdict.is_confirmed for explanation in explanations):
+        console.print("\nThe most telling weaknesses:" if len(explanations) > 1 else "\nThe most telling weakness:")
+    elif explanations:
+        console.print("\nWhat looked like a weakness, but is not confirmed:")
+    for number, explanation in enumerate(explanations, start=1):
+        first, *others = explanation.text().splitlines()
+        grid = Table.grid(padding=(0, 1))
+        grid.add_row(f" {number}.", f"[bold]{escape(first)}[/]")
+        for line in others:
+            grid.add_row("", escape(line.strip()))
+        console.print(grid)
+    if explanations and not study.leaves_rules_out:
+        console.print("Which rules of a set make the difference was not played: it takes longer than all the rest.")
+    for note in study.evaluation.notes:
+        console.print(note, soft_wrap=True)
+    play = study.settings.play
+    spared = " Part of the gain is that guidance spares the policy its random actions there."
+    more = spared if play.epsilon and not play.epsilon_when_guided else ""
+    console.print(f"How it was played: {play.words}.{more}", soft_wrap=True)
+    _remark_on_relations(study)
+    console.print()
+
+
+def _remark_on_relations(study: Study) -> None:
+    """Say what would tell more: rules where there are none, relations where there are none."""
+    mining = study.mining
+    if not mining.rules:
+        dropped = ", ".join(f"{count} {reason}" for reason, count in mining.dropped.items() if count)
+        constant = len(set(study.experiences.actions.tolist())) == 1
+        why = (
+            "it always takes the same action" if constant else f"dropped: {dropped}" if dropped else "none were learned"
+        )
+        out().print(f"No rule describes the policy ({why}).", soft_wrap=True)
+    elif not study.relations:
+        out().print(
+            "No relations are known here, so every mined rule was tested by itself. Relations (symmetries of the "
+            "environment) would tell more: write them as in docs/relations.md and give them as --relations FILE.",
+            soft_wrap=True,
+        )
+
+
+def _print_verdicts(study: Study) -> None:
+    """The weaknesses, the largest confirmed effect first; the words get the room, figures stand below each other."""
+    evaluation = study.evaluation
+    suspected = sorted((v for v in evaluation.weaknesses if not v.is_confirmed), key=lambda v: v.p)
+    rows = []
+    for verdict in (*evaluation.confirmed, *suspected):
+        confirmation = verdict.confirmation
+        if confirmation is None:
+            effect, tests = f"{verdict.difference:+.3g}", f"p {verdict.p:.1g}"
+        else:
+            found = confirmation.effect
+            effect = f"{found.mean:+.3g}\n({found.low:+.3g} … {found.high:+.3g})"
+            tests = f"p {verdict.p:.1g}\nq {confirmation.q:.1g}"
+        confirmed = "yes" if verdict.is_confirmed else "no"
+        rows.append((_words(study, verdict.rule_set), effect, tests, confirmed))
+    if rows:
+        columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")
+        out().print(table(columns, rows, right=columns[1:-1]))
+
+
+def _words(study: Study, rule_set: Any) -> str:
+    from legible.explanation import describe_rule_set  # noqa: PLC0415
+
+    return _capital(describe_rule_set(rule_set, study.space, "advice"))
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _next(study: Study, command: str) -> None:
+    say(f"[dim]Next: legible {command} {escape(str(study.folder))}[/]")
+
+
+def _about(study: Study) -> dict[str, Any]:
+    return {
+        "folder": study.folder,
+        "environment": study.environment.name,
+        "arguments": dict(study.environment.arguments),
+        "policy": study.policy_name,
+        "seed": study.seed,
+    }
+
+
+def _shares(evaluation: Evaluation) -> dict[str, Any]:
+    kinds: tuple[Literal["weakness", "significant", "confirmed"], ...] = ("weakness", "significant", "confirmed")
+    return {"tested": len(evaluation.verdicts), **{kind: evaluation.share(kind) for kind in kinds}}
+
+
+def _evaluation(study: Study) -> dict[str, Any]:
+    evaluation = study.evaluation
+    return {
+        "base": evaluation.base,
+        "rule_sets": _shares(evaluation),
+        "verdicts": evaluation.to_rows(study.space),
+        "notes": list(evaluation.notes),
+    }
+
+
+def _improvement(study: Study) -> dict[str, Any]:
+    improvement, space = study.improvement, study.space
+    return {
+        "base": improvement.base,
+        "guided": improvement.guided,
+        "effect": improvement.effect,
+        "composition": [rule.text(space) for rule in improvement.composition.rules],
+        "steps": len(improvement.steps),
+        "accepted": len(improvement.rule_sets),
+    }
+
+
+def _summary(study: Study) -> dict[str, Any]:
+    from legible.explanation import verdict_sentence  # noqa: PLC0415
+
+    return {
+        **_about(study),
+        "verdict": verdict_sentence(study.evaluation, study.improvement),
+        "weaknesses": [explanation.to_dict() for explanation in study.explanations],
+        "evaluation": _shares(study.evaluation),
+        "improvement": _improvement(study),
+        "relations": len(study.relations),
+    }
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (
+    run,
+    mine,
+    generalise,
+    evaluate,
+    improve,
+    explain,
+    report,
+    baselines,
+    compare,
+)

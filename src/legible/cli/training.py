@@ -1,0 +1,82 @@
+"""``legible train``, ``zoo`` and ``export``: make policies, list the shipped ones, hand them to Stable-Baselines3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from legible.policies.zoo import zoo_names, zoo_path
+
+# What needs PyTorch or Stable-Baselines3 is imported when it is used: that takes seconds.
+
+
+def train(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Environment: an id, or module:factory.")],
+    algo: Annotated[Literal["dqn", "ppo"], typer.Option(help="The algorithm.")] = "dqn",
+    steps: Annotated[int | None, typer.Option(min=1, help="Environment steps; by default the preset's.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of networks, exploration and environment.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to, without suffix. \\[default: policies/ENV-ALGO-SEED]")
+    ] = None,
+) -> None:
+    """Train one policy with Stable-Baselines3, with the paper's hyperparameters where it has some.
+
+    Writes FILE.zip (for Stable-Baselines3) and FILE.safetensors. A training that was stopped goes on from its last
+    checkpoint when the same command is given again.
+    """
+    from legible.training.sb3 import train as train_policy  # noqa: PLC0415
+
+    target = out or Path("policies") / f"{env.split('/')[-1].replace(':', '-')}-{algo}-{seed}"
+    console = Console()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} steps"),
+    )
+    with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
+        bar = progress.add_task(f"{algo} on {env}", total=steps or 1)
+        trained = train_policy(
+            env,
+            algo,
+            steps,
+            seed,
+            out=target,
+            on_progress=lambda done, of: progress.update(bar, completed=done, total=of),
+        )
+    played = trained.evaluation
+    console.print(
+        f"Mean return {played.mean_return:.1f} ± {played.standard_error:.1f} over {played.episodes} greedy episodes."
+    )
+    console.print(f"{trained.zip}, {trained.safetensors}", highlight=False, soft_wrap=True)
+
+
+def zoo() -> None:
+    """List the trained policies that come with legible; use one as zoo:NAME wherever a policy is asked for."""
+    from legible.policies import NetworkPolicy, load_policy  # noqa: PLC0415
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("Name", "Algorithm", "Steps", "Mean return"):
+        table.add_column(column, justify="left" if column in {"Name", "Algorithm"} else "right", no_wrap=True)
+    for name in zoo_names():
+        policy = load_policy(zoo_path(name))
+        said = policy.metadata if isinstance(policy, NetworkPolicy) else {}
+        played = said.get("evaluation", {})
+        result = f"{played['mean_return']:.0f} ± {played['standard_error']:.0f}" if played else ""
+        table.add_row(f"zoo:{name}", str(said.get("algorithm", "")), f"{said.get('steps', 0):,}", result)
+    Console().print(table)
+
+
+def export(
+    policy: Annotated[str, typer.Argument(metavar="POLICY", help="A policy file, or zoo:NAME.")],
+    zip_file: Annotated[Path, typer.Argument(metavar="ZIP", help="The zip to write.")],
+) -> None:
+    """Write a policy as a zip that Stable-Baselines3's DQN.load or PPO.load accepts."""
+    from legible.training.sb3 import export_sb3  # noqa: PLC0415
+
+    Console().print(f"wrote {export_sb3(policy, zip_file)}", highlight=False, soft_wrap=True)

@@ -1,0 +1,58 @@
+"""Environments by name, and those that come with legible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from legible.imports import lazy_names
+
+if TYPE_CHECKING:
+    from legible.environments.registration import PACMAN_LEVELS, SCENARIOS, register_envs
+    from legible.environments.spec import (
+        Env,
+        EnvironmentSpec,
+        ObservationEncoder,
+        UnfitEnvironmentError,
+        as_environment,
+        count_actions,
+        feature_space_of,
+        first_action,
+        own_feature_space,
+    )
+
+__all__ = [
+    "PACMAN_LEVELS",
+    "SCENARIOS",
+    "Env",
+    "EnvironmentSpec",
+    "ObservationEncoder",
+    "UnfitEnvironmentError",
+    "as_environment",
+    "count_actions",
+    "feature_space_of",
+    "first_action",
+    "own_feature_space",
+    "register_envs",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "registration": (
+            "PACMAN_LEVELS",
+            "SCENARIOS",
+            "register_envs",
+        ),
+        "spec": (
+            "Env",
+            "EnvironmentSpec",
+            "ObservationEncoder",
+            "UnfitEnvironmentError",
+            "as_environment",
+            "count_actions",
+            "feature_space_of",
+            "first_action",
+            "own_feature_space",
+        ),
+    },
+)

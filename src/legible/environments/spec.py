@@ -1,0 +1,322 @@
+"""Environments by name: making them, saying whether they fit, and naming what they show.
+
+- `EnvironmentSpec`: an id or ``module:factory`` with arguments and wrappers; enough to make the environment again,
+  anywhere. Packages that are known to register environments are imported when one of theirs is asked for.
+- `ObservationEncoder`: observations of any supported space as rows of float32.
+- `feature_space_of`: names from the environment, from a TOML file, or ``f0, f1, …``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs import registration
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from legible.errors import LegibleError
+from legible.features import Feature, FeatureSpace
+
+Env: TypeAlias = gymnasium.Env[Any, Any]
+
+# Arguments of gymnasium.make itself: it wraps the environment, which a vector environment knows nothing of.
+_ARGUMENTS_OF_MAKE = {"max_episode_steps", "disable_env_checker"}
+
+
+# Packages whose environments Gymnasium knows only after an import: the ids, the package, how it is installed.
+_PACKAGES = (
+    (r"(highway|exit|intersection|lane-keeping|merge|parking|racetrack|roundabout|two-way|u-turn)\b.*", "highway_env"),
+    (r"(MiniGrid|BabyAI)-.*", "minigrid"),
+    (r"ALE/.*", "ale_py"),
+)
+_INSTALL = {"highway_env": "legible-rl[highway]", "minigrid": "minigrid", "ale_py": "ale-py"}
+
+
+class UnfitEnvironmentError(LegibleError):
+    """An environment that cannot be made, or that legible cannot work with."""
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """What it takes to make an environment.
+
+    Parameters
+    ----------
+    name
+        An id of Gymnasium's, or ``module:factory``.
+    arguments
+        For the factory, or for ``gymnasium.make``.
+    wrappers
+        Wrappers to put around it, the innermost first, each as ``module:class``, such as
+        ``gymnasium.wrappers:FlattenObservation``.
+
+    Examples
+    --------
+    >>> EnvironmentSpec("CartPole-v1").make().action_space
+    Discrete(2)
+    """
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    wrappers: tuple[str, ...] = ()
+
+    def make(self, **more: Any) -> Env:
+        """Make one environment."""
+        arguments = {**self.arguments, **more}
+        factory = self._factory()
+        with self._explained():
+            if factory is not None:
+                made = _checked(factory(**arguments), self.name)
+            else:
+                _import_package(self.name)
+                made = gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
+        for wrapper in self.wrappers:
+            made = _wrapped(made, wrapper)
+        return made
+
+    def make_batch(self, n: int) -> VectorEnv[Any, Any, Any] | None:
+        """Make n environments in one, if this environment has a vector form in which every episode has its own seed.
+
+        Vector environments that draw from one stream for the whole batch (such as Gymnasium's own CartPole) cannot be
+        used: an episode would depend on its neighbours. The class says that it fits by ``one_seed_an_episode = True``;
+        it then takes ``autoreset_mode="Disabled"`` and ``copy=False``, and ``reset`` a list of seeds with a
+        ``reset_mask``. Wrappers and time limits around the single environment rule the vector form out.
+        """
+        if self.wrappers:
+            return None
+        _import_package(self.name)
+        spec = None if self._factory() is not None else _registered(self.name.rpartition(":")[2])
+        if spec is None or spec.vector_entry_point is None:
+            return None
+        if spec.additional_wrappers or _ARGUMENTS_OF_MAKE & self.arguments.keys():
+            return None
+        with self._explained():
+            entry = spec.vector_entry_point
+            loaded = registration.load_env_creator(entry) if isinstance(entry, str) else entry
+            if not getattr(loaded, "one_seed_an_episode", False):
+                return None
+            return gymnasium.make_vec(
+                self.name,
+                num_envs=n,
+                vectorization_mode="vector_entry_point",
+                autoreset_mode="Disabled",
+                copy=False,
+                **self.arguments,
+            )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say of whatever goes wrong inside that it was the making of this environment."""
+        try:
+            yield
+        except LegibleError:
+            raise
+        except gymnasium.error.Error as error:
+            raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}") from error
+        except Exception as error:
+            raise UnfitEnvironmentError(
+                f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}."
+            ) from error
+
+    def _factory(self) -> Callable[..., Any] | None:
+        """The callable behind ``module:factory``, or None when the name is an id of Gymnasium's."""
+        module_name, colon, attribute = self.name.partition(":")
+        if not colon:
+            return None
+        try:
+            module = importlib.import_module(module_name)
+        except Exception as error:
+            raise UnfitEnvironmentError(
+                f"environment {self.name!r}: the module {module_name!r} cannot be imported "
+                f"({type(error).__name__}: {error})."
+            ) from error
+        factory = getattr(module, attribute, None)
+        if callable(factory):
+            return cast("Callable[..., Any]", factory)
+        if _registered(attribute) is None:
+            raise UnfitEnvironmentError(
+                f"environment {self.name!r}: the module {module_name!r} has neither a factory {attribute!r} nor "
+                "registers an environment of that id."
+            )
+        return None
+
+
+def _registered(env_id: str) -> registration.EnvSpec | None:
+    """What Gymnasium knows by an id; the latest version where the id names none, as in ``gymnasium.make``."""
+    if env_id in gymnasium.registry:
+        return gymnasium.registry[env_id]
+    try:
+        namespace, name, version = registration.parse_env_id(env_id)
+    except gymnasium.error.Error:
+        return None
+    if version is None:
+        version = registration.find_highest_version(namespace, name)
+    return gymnasium.registry.get(registration.get_env_id(namespace, name, version))
+
+
+def _import_package(env_id: str) -> None:
+    """Import the package that registers an environment, if Gymnasium does not know it yet and the package is known."""
+    plain = env_id.rpartition(":")[2]
+    if _registered(plain) is not None:
+        return
+    for pattern, package in _PACKAGES:
+        if re.fullmatch(pattern, plain):
+            try:
+                importlib.import_module(package)
+            except ImportError as error:
+                raise UnfitEnvironmentError(
+                    f"environment {env_id!r} belongs to the package {package}, which cannot be imported ({error}); "
+                    f"pip install '{_INSTALL[package]}'."
+                ) from error
+
+
+def _wrapped(env: Env, name: str) -> Env:
+    """Put a wrapper, named as ``module:class``, around an environment."""
+    module_name, colon, attribute = name.partition(":")
+    if not colon:
+        raise UnfitEnvironmentError(f"wrapper {name!r}: write it as module:class.")
+    try:
+        wrapper = getattr(importlib.import_module(module_name), attribute)
+        return _checked(wrapper(env), name)
+    except UnfitEnvironmentError:
+        raise
+    except Exception as error:
+        raise UnfitEnvironmentError(
+            f"wrapper {name!r} cannot be put around the environment: {type(error).__name__}: {error}."
+        ) from error
+
+
+def as_environment(environment: str | EnvironmentSpec | Env) -> EnvironmentSpec | Env:
+    """Return the spec of a name, or the spec or the environment that was given; refuse anything else."""
+    if isinstance(environment, str):
+        return EnvironmentSpec(environment)
+    if isinstance(environment, (EnvironmentSpec, gymnasium.Env)):
+        return environment
+    raise UnfitEnvironmentError(
+        f"a {type(environment).__name__} is no environment; give an id or module:factory, an EnvironmentSpec, or one "
+        "gymnasium.Env."
+    )
+
+
+def _checked(made: Any, name: str) -> Env:
+    if not isinstance(made, gymnasium.Env):
+        raise UnfitEnvironmentError(f"{name!r} made a {type(made).__name__}, not a gymnasium.Env.")
+    return made
+
+
+@dataclass(frozen=True)
+class ObservationEncoder:
+    """Turns observations into rows of float32: a box is flattened, a discrete value stays the number it is."""
+
+    width: int
+    categorical: bool
+
+    @classmethod
+    def of(cls, space: spaces.Space[Any]) -> ObservationEncoder:
+        """Choose the encoding for an observation space, or say why there is none."""
+        match space:
+            case spaces.Box() if 0 in space.shape:
+                raise UnfitEnvironmentError(f"observations are empty: a Box of shape {space.shape}.")
+            case spaces.Box():
+                return cls(int(np.prod(space.shape)), categorical=False)
+            case spaces.Discrete():
+                return cls(1, categorical=True)
+            case spaces.MultiDiscrete():
+                return cls(int(space.nvec.size), categorical=True)
+            case spaces.MultiBinary():
+                return cls(int(np.prod(space.shape)), categorical=True)
+            case spaces.Dict() | spaces.Tuple():
+                raise UnfitEnvironmentError(
+                    f"observations are a {type(space).__name__} space; flatten them first, as for the policy, "
+                    "with the wrapper gymnasium.wrappers:FlattenObservation, minigrid.wrappers:FlatObsWrapper or one "
+                    "of your own (--wrap, or EnvironmentSpec(…, wrappers=…))."
+                )
+        raise UnfitEnvironmentError(
+            f"observations are a {type(space).__name__} space; Box, Discrete, MultiDiscrete or MultiBinary is needed."
+        )
+
+    def encode(self, observations: Sequence[Any] | NDArray[Any]) -> NDArray[np.float32]:
+        """Return ``float32[n, width]``."""
+        try:
+            return np.asarray(observations, np.float32).reshape(len(observations), self.width)
+        except (TypeError, ValueError) as error:
+            raise UnfitEnvironmentError(
+                f"the environment gave an observation that its own space, {self.width} numbers wide, does not hold: "
+                f"{error}."
+            ) from error
+
+
+def count_actions(space: spaces.Space[Any]) -> int:
+    """Return the number of actions, or say why the action space is none that rules can speak of."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    raise UnfitEnvironmentError(
+        f"actions are a {type(space).__name__} space; rules choose among the actions of a Discrete space."
+    )
+
+
+def first_action(space: spaces.Space[Any]) -> int:
+    """The number that the environment gives to its first action (``Discrete(n, start=…)``)."""
+    return int(getattr(space, "start", 0))
+
+
+def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -> FeatureSpace:
+    """Return the features and actions of an environment.
+
+    Names come from `names` (a feature space or a TOML file) where it is given, then from the environment's
+    ``feature_space``, else they are ``f0, f1, …``. Kinds that nothing tells are "numeric" for a box, "categorical" for
+    discrete observations; `FeatureSpace.guess_kinds` looks at data.
+    """
+    encoder = ObservationEncoder.of(env.observation_space)
+    n_actions = count_actions(env.action_space)
+    if isinstance(names, (str, Path)):
+        space, source = FeatureSpace.from_toml(names), str(names)
+    elif names is not None:
+        space, source = names, "the given feature space"
+    else:
+        own = own_feature_space(env)
+        if own is None:
+            return _unnamed(encoder, n_actions)
+        space, source = own, "the environment's feature space"
+    if len(space) != encoder.width:
+        raise UnfitEnvironmentError(
+            f"{source} names {len(space)} features, but observations have {encoder.width}; name each of them."
+        )
+    if not space.actions:
+        space = FeatureSpace(space.features, FeatureSpace.unnamed(0, n_actions).actions)
+    if len(space.actions) != n_actions:
+        raise UnfitEnvironmentError(
+            f"{source} names {len(space.actions)} actions, but the environment has {n_actions}; name each or none."
+        )
+    return space
+
+
+def own_feature_space(env: Env) -> FeatureSpace | None:
+    """Return the ``feature_space`` that the environment, or the outermost wrapper that has one, brings along.
+
+    highway-env's environments bring none; names for them come with legible.
+    """
+    own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
+    if isinstance(own, FeatureSpace):
+        return own
+    if type(env.unwrapped).__module__.startswith("highway_env."):
+        from legible.environments.highway.farama import farama_features  # noqa: PLC0415 (only highway-env's need it)
+
+        return farama_features(env)
+    return None
+
+
+def _unnamed(encoder: ObservationEncoder, n_actions: int) -> FeatureSpace:
+    space = FeatureSpace.unnamed(encoder.width, n_actions)
+    if not encoder.categorical:
+        return space
+    return FeatureSpace(tuple(Feature(f.name, "categorical") for f in space.features), space.actions)

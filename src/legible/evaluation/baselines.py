@@ -1,0 +1,206 @@
+"""The paper's two baselines: random testing (RT) and random rules (RR).
+
+- `RandomTest`: blocks or enforces randomly chosen actions in about one percent of the states each; the same state
+  always gets the same change.
+- `random_tests`: as many of them as asked for.
+- `random_rule_sets`: rule sets that look like the mined and generalised ones but know nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from legible.errors import LegibleError
+from legible.evaluation.units import Setup
+from legible.play import Observations, Scores, choose_row
+from legible.policies.protocol import as_scores
+from legible.rules import Condition, Polarity, Rule, RuleSet
+from legible.streams import GOLDEN, mix, policy_keys
+
+REGIONS = 100
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class RandomTest:
+    """k changes of a policy, each in one of a hundred hashed regions of the state space.
+
+    Parameters
+    ----------
+    regions
+        The regions, one for each change, all different.
+    actions
+        The action that is blocked, or enforced, in each region.
+    enforce
+        Whether actions are enforced; otherwise they are blocked.
+    salt
+        Decides which states lie in which region.
+    """
+
+    regions: tuple[int, ...]
+    actions: tuple[int, ...]
+    enforce: bool
+    salt: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+    @staticmethod
+    def chooser(setup: Setup, episodes: NDArray[np.int64], seeds: Sequence[int]) -> RandomTestChooser:
+        """Make the chooser that plays episodes, each with its random test."""
+        return RandomTestChooser(setup, episodes, seeds)
+
+
+def random_tests(n_actions: int, count: int, *, enforce: bool, seed: int, changes: int = 3) -> list[RandomTest]:
+    """Draw random tests with the given number of changes (the paper: 3)."""
+    if not 1 <= changes <= REGIONS:
+        raise LegibleError(f"changes must lie between 1 and {REGIONS}, got {changes}.")
+    rng = np.random.default_rng([seed, int(enforce)])
+    return [
+        RandomTest(
+            regions=tuple(rng.choice(REGIONS, changes, replace=False).tolist()),
+            actions=tuple(rng.integers(n_actions, size=changes).tolist()),
+            enforce=enforce,
+            salt=int(rng.integers(2**63)),
+        )
+        for _ in range(count)
+    ]
+
+
+@njit(cache=True)
+def region_of(observation: NDArray[np.float32], salt: np.uint64) -> int:
+    """The region, 0 to 99, in which an observation lies: a hash of its bits."""
+    state = mix(salt + GOLDEN)
+    bits = (observation + np.float32(0.0)).view(np.uint32)  # -0 and 0 are the same state
+    for i in range(bits.size):
+        state = mix(state ^ np.uint64(bits[i]))
+    return int(state % np.uint64(REGIONS))
+
+
+@njit(cache=True, nogil=True)
+def _test_rows(
+    observations: Observations,
+    scores: Scores,
+    tests: NDArray[np.int64],
+    regions: NDArray[np.int64],
+    changed_actions: NDArray[np.int64],
+    enforce: NDArray[np.bool_],
+    salts: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    steps: NDArray[np.int64],
+    epsilon: float,
+    guided_epsilon: float,
+    sample: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+    n = scores.shape[0]
+    actions = np.empty(n, np.int64)
+    fired, changed = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    for i in range(n):
+        actions[i] = choose_row(scores[i], keys[i], steps[i], epsilon, sample)
+        t = tests[i]
+        if t < 0:
+            continue
+        region = region_of(observations[i], salts[t])
+        for k in range(regions.shape[1]):
+            if regions[t, k] == region:
+                fired[i] = True
+                wanted = actions[i]
+                if enforce[t]:
+                    actions[i] = changed_actions[t, k]
+                else:
+                    masked = scores[i].copy()
+                    masked[changed_actions[t, k]] = -np.inf
+                    actions[i] = choose_row(masked, keys[i], steps[i], guided_epsilon, sample)
+                changed[i] = actions[i] != wanted
+    return actions, fired, changed
+
+
+class RandomTestChooser:
+    """Plays episodes, each with its random test, and counts how often it stepped in."""
+
+    def __init__(self, setup: Setup, episodes: NDArray[np.int64], seeds: Sequence[int]) -> None:
+        tests = [test for test in setup.treatments if isinstance(test, RandomTest)]
+        if len({len(test.regions) for test in tests}) > 1:
+            raise LegibleError("random tests that run together must have the same number of changes.")
+        self._policy, self._play = setup.policy, setup.play
+        self._regions = np.array([test.regions for test in tests], np.int64)
+        self._actions = np.array([test.actions for test in tests], np.int64)
+        self._enforce = np.array([test.enforce for test in tests], np.bool_)
+        self._salts = np.array([test.salt for test in tests], np.uint64)
+        # The last entries serve idle rows, whose episode is −1.
+        self._tests = np.append(episodes, -1)
+        self._keys = policy_keys([*seeds, 0])
+        self.fired = np.zeros(len(seeds), np.int64)
+        self.changed = np.zeros(len(seeds), np.int64)
+
+    def __call__(
+        self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], Scores]:
+        """Choose for every row."""
+        scores = as_scores(self._policy.scores(observations), len(observations), self._policy.n_actions)
+        actions, fired, changed = _test_rows(
+            observations,
+            scores,
+            self._tests[episodes],
+            self._regions,
+            self._actions,
+            self._enforce,
+            self._salts,
+            self._keys[episodes],
+            steps,
+            self._play.epsilon,
+            self._play.epsilon if self._play.epsilon_when_guided else 0.0,
+            self._play.sample,
+        )
+        self.fired[episodes[fired]] += 1
+        self.changed[episodes[changed]] += 1
+        return actions, scores
+
+
+def random_rule_sets(
+    mined: Sequence[Rule], generalised: Sequence[RuleSet], n_actions: int, count: int, *, seed: int
+) -> list[RuleSet]:
+    """Draw random rule sets with the looks of the mined rules.
+
+    Each set has one polarity and one rule length, both drawn by their frequency among the mined rules, and as many
+    rules as a generalised set drawn at random. A rule's features are drawn without repetition from those that mined
+    rules speak of, their intervals from those that occur there; actions are uniform.
+    """
+    if not mined or not generalised:
+        raise LegibleError("random rules take their looks from mined and generalised rules; there are none.")
+    rng = np.random.default_rng(seed)
+    values: dict[int, list[Condition]] = {}
+    for rule in mined:
+        for condition in rule.conditions:
+            values.setdefault(condition.feature, []).append(condition)
+    features = sorted(values)
+    sizes = [len(rule_set) for rule_set in generalised]
+    return [_random_set(mined, sizes, features, values, n_actions, rng) for _ in range(count)]
+
+
+def _random_set(
+    mined: Sequence[Rule],
+    sizes: Sequence[int],
+    features: Sequence[int],
+    values: dict[int, list[Condition]],
+    n_actions: int,
+    rng: np.random.Generator,
+) -> RuleSet:
+    polarity: Polarity = mined[int(rng.integers(len(mined)))].polarity
+    length = len(mined[int(rng.integers(len(mined)))])
+    size = sizes[int(rng.integers(len(sizes)))]
+    rules: dict[Rule, None] = {}
+    for _ in range(ATTEMPTS * size):  # there may be fewer different rules than wanted
+        if len(rules) == size:
+            break
+        chosen = rng.choice(features, length, replace=False)
+        conditions = tuple(values[f][int(rng.integers(len(values[f])))] for f in chosen.tolist())
+        rules[Rule(polarity, int(rng.integers(n_actions)), conditions)] = None
+    return RuleSet(tuple(rules))

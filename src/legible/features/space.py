@@ -1,0 +1,278 @@
+"""Features and actions: their names for code and their words for people.
+
+- `Feature`, `Action`: one column of an observation, one action.
+- `FeatureSpace`: all of them, in the order of the vector; read from an environment, a TOML file or guessed from data.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from legible.errors import LegibleError, did_you_mean
+
+Kind = Literal["numeric", "categorical"]
+Observations = NDArray[np.float32]
+
+# A name must survive in a rule's text ("+North <- food.north & 2 < ghost1.path.length <= 5") and parse back.
+_NAME = re.compile(r"[A-Za-z_][\w.\-:\[\]']*")
+_RESERVED = {"not", "and", "in", "true"}
+GUESSED_CATEGORIES = 10
+
+
+class FeatureError(LegibleError):
+    """A feature, its name, or observations that do not fit the features."""
+
+
+def _check_name(name: str, what: str) -> None:
+    if not _NAME.fullmatch(name) or name in _RESERVED:
+        raise FeatureError(
+            f"{what} name {name!r} cannot be used: a name starts with a letter and holds only letters, digits "
+            "and _ . - : [ ] ' (put the words for people into 'words')."
+        )
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column of the observation.
+
+    Parameters
+    ----------
+    name
+        Short name without spaces, used in rules and relations: ``"food.north"``.
+    kind
+        ``"categorical"`` features are compared value by value, ``"numeric"`` ones interval by interval.
+    words
+        What it measures, for people: ``"the distance to the closest food"``. The name when left out.
+    values
+        Whole phrases for particular values: ``{1: "the closest food is north"}``.
+    sentinels
+        Values of a numeric feature that mean something else than a number (−1 for "none left"). Each gets an
+        interval of its own.
+    group
+        Features of one group answer one question together, such as the four directions to the closest food.
+    cuts
+        Inner ends of the intervals where the domain fixes them; None lets the data decide.
+    """
+
+    name: str
+    kind: Kind = "numeric"
+    words: str = ""
+    values: Mapping[float, str] = field(default_factory=dict, hash=False)
+    sentinels: tuple[float, ...] = ()
+    group: str = ""
+    cuts: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, "feature")
+        if self.kind not in {"numeric", "categorical"}:
+            raise FeatureError(f"feature {self.name!r}: kind is {self.kind!r}, must be 'numeric' or 'categorical'.")
+        object.__setattr__(self, "values", {float(value): str(words) for value, words in self.values.items()})
+        object.__setattr__(self, "sentinels", tuple(float(value) for value in self.sentinels))
+        if self.cuts is not None:
+            cuts = tuple(float(cut) for cut in self.cuts)
+            if list(cuts) != sorted(set(cuts)) or not np.isfinite(cuts).all():
+                raise FeatureError(f"feature {self.name!r}: cuts must be finite numbers that rise, got {list(cuts)}.")
+            object.__setattr__(self, "cuts", cuts)
+
+    @property
+    def label(self) -> str:
+        """The words for people, or the name where there are none."""
+        return self.words or self.name
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether the feature says yes (1) or no (0), so that a rule can name it without a value."""
+        return self.kind == "categorical" and set(self.values) == {0.0, 1.0}
+
+
+@dataclass(frozen=True)
+class Action:
+    """One action: a name ("North") and words that follow "to" ("go north")."""
+
+    name: str
+    words: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, "action")
+
+    @property
+    def label(self) -> str:
+        """The words for people, or the name where there are none."""
+        return self.words or f"do {self.name}"
+
+
+@dataclass(frozen=True)
+class FeatureSpace:
+    """The features of an observation in the order of the vector, and the actions.
+
+    >>> space = FeatureSpace.of(["open.north", "food.north"], ["North", "Stop"])
+    >>> space.feature_index("food.north"), space.action_index("Stop")
+    (1, 1)
+    """
+
+    features: tuple[Feature, ...]
+    actions: tuple[Action, ...] = ()
+
+    def __post_init__(self) -> None:
+        for what, names in (("feature", self.names), ("action", self.action_names)):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise FeatureError(f"{what} name {twice[0]!r} is used for more than one {what}; names must differ.")
+
+    @classmethod
+    def of(cls, names: Iterable[str], actions: Iterable[str] = (), kind: Kind = "numeric") -> FeatureSpace:
+        """Make a space from bare names."""
+        return cls(tuple(Feature(name, kind) for name in names), tuple(Action(name) for name in actions))
+
+    @classmethod
+    def unnamed(cls, n_features: int, n_actions: int) -> FeatureSpace:
+        """Names for an environment that has none: ``f0, f1, …`` and ``action0, action1, …``."""
+        return cls.of((f"f{i}" for i in range(n_features)), (f"action{i}" for i in range(n_actions)))
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, index: int) -> Feature:
+        return self.features[index]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Feature names in the order of the vector."""
+        return tuple(feature.name for feature in self.features)
+
+    @cached_property
+    def action_names(self) -> tuple[str, ...]:
+        """Action names in the order of their numbers."""
+        return tuple(action.name for action in self.actions)
+
+    @cached_property
+    def _feature_indices(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def _action_indices(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.action_names)}
+
+    def feature_index(self, name: str) -> int:
+        """Position of a feature, by name."""
+        try:
+            return self._feature_indices[name]
+        except KeyError:
+            hint = did_you_mean(name, self.names)
+            raise FeatureError(f"there is no feature called {name!r}.{hint}") from None
+
+    def action_index(self, name: str) -> int:
+        """Number of an action, by name."""
+        try:
+            return self._action_indices[name]
+        except KeyError:
+            hint = did_you_mean(name, self.action_names) or f" The actions are {', '.join(self.action_names)}."
+            raise FeatureError(f"there is no action called {name!r}.{hint}") from None
+
+    def check(self, observations: ArrayLike) -> Observations:
+        """Return observations as ``float32[n, features]``, or say why they do not fit."""
+        array = np.asarray(observations, dtype=np.float32)
+        if array.ndim != 2 or array.shape[1] != len(self):
+            raise FeatureError(f"observations of shape (n, {len(self)}) are expected, got {array.shape}.")
+        return array
+
+    def with_kinds(self, kinds: Mapping[str, Kind]) -> FeatureSpace:
+        """Return the same space with some kinds changed."""
+        for name in kinds:
+            self.feature_index(name)
+        features = tuple(replace(f, kind=kinds.get(f.name, f.kind)) for f in self.features)
+        return replace(self, features=features)
+
+    def guess_kinds(self, observations: ArrayLike) -> FeatureSpace:
+        """Call a feature categorical when all its values are whole numbers and there are few of them."""
+        columns = self.check(observations).T
+        guessed = (_looks_categorical(column) for column in columns)
+        kinds: dict[str, Kind] = {
+            name: "categorical" if yes else "numeric" for name, yes in zip(self.names, guessed, strict=True)
+        }
+        return self.with_kinds(kinds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON or TOML; `from_dict` reads it back."""
+        features = []
+        for feature in self.features:
+            entry = {key: value for key, value in asdict(feature).items() if value not in ("", (), {}, None)}
+            if "values" in entry:
+                entry["values"] = {repr(value).removesuffix(".0"): words for value, words in feature.values.items()}
+            features.append(entry)
+        actions = [{k: v for k, v in asdict(action).items() if v} for action in self.actions]
+        return {"features": features, "actions": actions}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str = "feature space") -> FeatureSpace:
+        """Read what `to_dict` wrote, or a TOML file of the same shape."""
+        features = tuple(
+            _entry(Feature, item, f"{where}: features[{i}]") for i, item in enumerate(data.get("features", ()))
+        )
+        actions = tuple(
+            _entry(Action, item, f"{where}: actions[{i}]") for i, item in enumerate(data.get("actions", ()))
+        )
+        unknown = sorted(set(data) - {"features", "actions"})
+        if unknown:
+            raise FeatureError(f"{where}: unknown key {unknown[0]!r}; the keys are 'features' and 'actions'.")
+        return cls(features, actions)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> FeatureSpace:
+        """Read names, kinds and words from a TOML file with tables ``[[features]]`` and ``[[actions]]``."""
+        path = Path(path)
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise FeatureError(f"{path}: cannot be read ({error.strerror}).") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise FeatureError(f"{path}: is not valid TOML: {error}.") from error
+        return cls.from_dict(data, str(path))
+
+
+def _entry(kind: type[Any], item: Any, where: str) -> Any:
+    """Build a Feature or an Action from a table or a bare name."""
+    if isinstance(item, str):
+        item = {"name": item}
+    if not isinstance(item, Mapping):
+        raise FeatureError(f"{where}: a name or a table is expected, got {item!r}.")
+    item = dict(item)
+    known = kind.__dataclass_fields__
+    for key in item:
+        if key not in known:
+            raise FeatureError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}")
+    if "name" not in item:
+        raise FeatureError(f"{where}: 'name' is missing.")
+    try:
+        if "values" in item:
+            item["values"] = {float(value): words for value, words in item["values"].items()}
+        for key in ("sentinels", "cuts"):
+            if key in item:
+                item[key] = tuple(item[key])
+        return kind(**item)
+    except (FeatureError, TypeError, ValueError, AttributeError) as error:
+        raise FeatureError(f"{where}: {error}") from error
+
+
+def _looks_categorical(column: NDArray[np.float32]) -> bool:
+    values = np.unique(column)
+    return bool(len(values) <= GUESSED_CATEGORIES and np.equal(values, np.round(values)).all())
+
+
+def below(value: ArrayLike) -> NDArray[np.float32]:
+    """Return the next float32 below: ``below(v) < x <= v`` is the interval that holds v alone."""
+    return np.nextafter(np.asarray(value, np.float32), np.float32(-np.inf))
+
+
+def above(value: ArrayLike) -> NDArray[np.float32]:
+    """Return the next float32 above; the inverse of `below`."""
+    return np.nextafter(np.asarray(value, np.float32), np.float32(np.inf))

@@ -1,0 +1,360 @@
+"""Step 1 of the paper, rule mining: from experiences to rules that say what a policy does and what it avoids.
+
+- `mine`: weighs features with LIME, learns rules with RIPPER for every action and polarity, and keeps the rules that
+  hold on episodes which learning has not seen.
+- `MinedRule`, `Mining`: the rules with their figures, and all that they were made with.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.errors import LegibleError
+from legible.features import FeatureSpace, Intervals, deciles
+from legible.files import write_whole
+from legible.formatting import data_frame
+from legible.mining.lime import Importance, weigh
+from legible.mining.ripper import learn_rules
+from legible.play import Experiences, one_thread
+from legible.policies import Policy
+from legible.rules import CompiledRules, Condition, Polarity, Rule
+from legible.settings import MiningSettings
+
+_ROW = ("rule", "paper", "polarity", "action", "conditions", "agreement", "coverage", "purity", "triggered")
+POLARITIES: tuple[Polarity, Polarity] = ("+", "-")
+
+
+@dataclass(frozen=True)
+class MinedRule:
+    """A rule with its figures on the held-out episodes.
+
+    Parameters
+    ----------
+    agreement
+        Of the states that trigger the rule, the share in which the policy did as it says.
+    coverage
+        Share of all states that trigger it.
+    purity
+        Included ÷ (included + excluded) states among those that trigger it; NaN when there are none of either.
+    triggered
+        How many states triggered it.
+    """
+
+    rule: Rule
+    agreement: float
+    coverage: float
+    purity: float
+    triggered: int
+
+
+@dataclass(frozen=True)
+class Mining:
+    """Rules mined from a policy, and what they were made with.
+
+    `learned` counts the rules that RIPPER found, `dropped` those that did not stay, by reason. `seconds` tells where
+    the time went.
+    """
+
+    rules: tuple[MinedRule, ...]
+    space: FeatureSpace
+    intervals: Intervals
+    importance: Importance | None
+    learned: int
+    dropped: dict[str, int]
+    seconds: dict[str, float] = field(default_factory=dict, compare=False)
+
+    def text(self) -> str:
+        """One rule a line, with agreement and coverage."""
+        lines = (f"{m.rule.text(self.space)}   ({m.agreement:.3f} of {m.coverage:.3f})" for m in self.rules)
+        return "\n".join(lines)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything into one ``.npz`` file, whole or not at all."""
+        document = {
+            "rules": [{**asdict(m), "rule": m.rule.to_dict()} for m in self.rules],
+            "space": self.space.to_dict(),
+            "learned": self.learned,
+            "dropped": self.dropped,
+            "seconds": self.seconds,
+        }
+        arrays: dict[str, Any] = {"document": np.array(json.dumps(document)), "sizes": self.intervals.sizes}
+        arrays |= {"lows": np.concatenate(self.intervals.lows), "highs": np.concatenate(self.intervals.highs)}
+        if self.importance is not None:
+            arrays |= {"weights": self.importance.weights, "intercepts": self.importance.intercepts}
+        write_whole(Path(path), lambda file: np.savez_compressed(file, **arrays))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Mining:
+        """Read what `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                document = json.loads(str(data["document"]))
+                ends = np.cumsum(data["sizes"])[:-1]
+                intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
+                importance = Importance(data["weights"], data["intercepts"]) if "weights" in data else None
+        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise LegibleError(f"{path}: holds no mined rules, or is damaged; delete it to mine again.") from error
+        rules = tuple(MinedRule(**{**entry, "rule": Rule.from_dict(entry["rule"])}) for entry in document["rules"])
+        space = FeatureSpace.from_dict(document["space"])
+        return cls(rules, space, intervals, importance, document["learned"], document["dropped"], document["seconds"])
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Rules as plain rows, for JSON or a data frame."""
+        return [
+            {
+                "rule": m.rule.text(self.space),
+                "paper": m.rule.paper(self.intervals, self.space),
+                "polarity": m.rule.polarity,
+                "action": self.space.action_names[m.rule.action],
+                "conditions": len(m.rule),
+                "agreement": m.agreement,
+                "coverage": m.coverage,
+                "purity": m.purity,
+                "triggered": m.triggered,
+            }
+            for m in self.rules
+        ]
+
+    def to_pandas(self) -> Any:
+        """Return the rules as a data frame, a row each."""
+        return data_frame(self.to_rows(), _ROW)
+
+
+def inclusion(experiences: Experiences, action: int, polarity: Polarity) -> NDArray[np.bool_]:
+    """Mark the states of inc(action, polarity).
+
+    Positive: the action was taken. Negative: it has the lowest score; states in which it was taken after all (at
+    random, or because all scores are equal) are left out.
+    """
+    taken = experiences.actions == action
+    if polarity == "+":
+        return taken
+    return (experiences.scores.argmin(axis=1) == action) & ~taken
+
+
+def exclusion(experiences: Experiences, action: int, polarity: Polarity) -> NDArray[np.bool_]:
+    """Mark the states of exc(action, polarity): positive, another action was taken; negative, this one was."""
+    taken = experiences.actions == action
+    return ~taken if polarity == "+" else taken
+
+
+def mine(
+    policy: Policy,
+    experiences: Experiences,
+    *,
+    seed: int,
+    settings: MiningSettings | None = None,
+    intervals: Intervals | None = None,
+    importance: Importance | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> Mining:
+    """Mine positive and negative rules from a policy.
+
+    Parameters
+    ----------
+    policy
+        The policy; LIME asks it for scores of sampled states.
+    experiences
+        What the policy saw and did.
+    seed
+        Decides which episodes are held out, which states are weighed, and every split of RIPPER.
+    settings
+        Numbers; the defaults are Cohen's RIPPER and LIME's kernel with the paper's bounds.
+    intervals
+        How features are cut; deciles of the experiences by default.
+    importance
+        Weights to use instead of weighing again.
+    on_progress
+        Called as ``on_progress(what, done, of)``.
+    """
+    settings = settings or MiningSettings()
+    tell = on_progress or _say_nothing
+    seconds: dict[str, float] = {}
+    split_seed, lime_seed, ripper_seed = np.random.SeedSequence(seed).spawn(3)
+    with _timed(seconds, "intervals"):
+        space = experiences.space
+        intervals = intervals or deciles(space, experiences.observations)
+        codes = _encode(experiences, intervals)
+        learning, judging = _split(experiences, settings, np.random.default_rng(split_seed))
+    with _timed(seconds, "importance"), one_thread():
+        tell("weigh features", 0, 1)
+        if importance is None:
+            importance = _weigh(policy, experiences, learning, intervals, settings, np.random.default_rng(lime_seed))
+        tell("weigh features", 1, 1)
+    with _timed(seconds, "rules"):
+        rules = _learn(experiences, codes, learning, intervals, importance, settings, ripper_seed, tell)
+    with _timed(seconds, "filter"):
+        judged = judge_rules(rules, experiences, judging)
+        kept, dropped = _filter(judged, settings)
+    return Mining(tuple(kept), space, intervals, importance, len(rules), dropped, seconds)
+
+
+def _say_nothing(*_: object) -> None:
+    """Progress that nobody asked for."""
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], part: str) -> Iterator[None]:
+    started = time.perf_counter()
+    yield
+    seconds[part] = time.perf_counter() - started
+
+
+def _encode(experiences: Experiences, intervals: Intervals) -> NDArray[np.uint16]:
+    """Return the interval of every value, all of which must lie in one."""
+    codes = intervals.encode(experiences.observations)
+    outside = codes == intervals.sizes
+    if outside.any():
+        row, i = (int(index) for index in np.argwhere(outside)[0])
+        raise LegibleError(
+            f"the value {experiences.observations[row, i]:g} of feature {experiences.space.names[i]!r} lies in none of "
+            "its intervals; cut the feature so that every value has one."
+        )
+    return codes
+
+
+def _split(
+    experiences: Experiences, settings: MiningSettings, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Hold out whole episodes; return the rows to learn from and a mask of the rows to judge on."""
+    episodes = experiences.n_episodes
+    if episodes < 2:
+        raise LegibleError("at least two episodes are needed: one to learn rules from and one to judge them on.")
+    held_out = min(max(1, round(settings.held_out * episodes)), episodes - 1)
+    judging = experiences.of_episodes(rng.permutation(episodes)[:held_out])
+    learning = np.flatnonzero(~judging)
+    if settings.sampled < 1.0:
+        size = max(1, round(settings.sampled * learning.size))
+        learning = np.sort(rng.choice(learning, size, replace=False))
+    return learning, judging
+
+
+def _weigh(
+    policy: Policy,
+    experiences: Experiences,
+    learning: NDArray[np.intp],
+    intervals: Intervals,
+    settings: MiningSettings,
+    rng: np.random.Generator,
+) -> Importance | None:
+    """Let LIME weigh the features in some of the states; None when no states are asked for."""
+    if settings.weighed_states == 0:
+        return None
+    space = experiences.space
+    chosen = rng.choice(learning, min(settings.weighed_states, learning.size), replace=False)
+    counted = [f for f in space.features if f.kind == "numeric" or not settings.kernel_counts_numeric]
+    return weigh(
+        policy,
+        experiences.observations[learning],
+        experiences.observations[chosen],
+        intervals,
+        space,
+        samples=settings.lime_samples,
+        pools=settings.lime_pools,
+        kernel_width=settings.kernel_width * max(1, len(counted)) ** 0.5,
+        seed=rng,
+    )
+
+
+def _learn(
+    experiences: Experiences,
+    codes: NDArray[np.uint16],
+    learning: NDArray[np.intp],
+    intervals: Intervals,
+    importance: Importance | None,
+    settings: MiningSettings,
+    seed: np.random.SeedSequence,
+    tell: Callable[[str, int, int], None],
+) -> list[Rule]:
+    """Run RIPPER for every action and polarity."""
+    n_actions = len(experiences.space.actions)
+    heads = [(action, polarity) for action in range(n_actions) for polarity in POLARITIES]
+    seen = np.zeros(len(experiences), np.bool_)
+    seen[learning] = True
+    rules: list[Rule] = []
+    for done, ((action, polarity), state) in enumerate(zip(heads, seed.generate_state(len(heads)), strict=True)):
+        tell("learn rules", done, len(heads))
+        include = inclusion(experiences, action, polarity) & seen
+        exclude = exclusion(experiences, action, polarity) & seen
+        rows = np.flatnonzero(include | exclude)
+        bodies = learn_rules(
+            codes[rows],
+            include[rows],
+            n_values=intervals.sizes,
+            importances=None if importance is None else importance.of(polarity, action),
+            optimizations=settings.optimizations,
+            prune_fraction=settings.prune_fraction,
+            description_length_allowance=settings.description_length_allowance,
+            seed=int(state),
+        )
+        rules += [Rule(polarity, action, _conditions(body, intervals)) for body in bodies]
+    tell("learn rules", len(heads), len(heads))
+    return rules
+
+
+def _conditions(body: tuple[tuple[int, int], ...], intervals: Intervals) -> tuple[Condition, ...]:
+    return tuple(Condition(i, float(intervals.lows[i][k]), float(intervals.highs[i][k])) for i, k in body)
+
+
+def judge_rules(rules: list[Rule], experiences: Experiences, rows: NDArray[np.bool_] | None = None) -> list[MinedRule]:
+    """Return every rule's figures on some of the experiences (by default all of them)."""
+    rows = np.ones(len(experiences), np.bool_) if rows is None else rows
+    matched = CompiledRules.compile([rules]).matches(experiences.observations[rows])
+    total = int(rows.sum())
+    judged = []
+    for column, rule in zip(matched.T, rules, strict=True):
+        taken = experiences.actions[rows] == rule.action
+        include = inclusion(experiences, rule.action, rule.polarity)[rows]
+        exclude = exclusion(experiences, rule.action, rule.polarity)[rows]
+        triggered = int(column.sum())
+        agree = int((column & (taken if rule.polarity == "+" else ~taken)).sum())
+        included, excluded = int((column & include).sum()), int((column & exclude).sum())
+        judged.append(
+            MinedRule(
+                rule=rule,
+                agreement=agree / triggered if triggered else float("nan"),
+                coverage=triggered / total if total else 0.0,
+                purity=included / (included + excluded) if included + excluded else float("nan"),
+                triggered=triggered,
+            )
+        )
+    return judged
+
+
+def _filter(judged: list[MinedRule], settings: MiningSettings) -> tuple[list[MinedRule], dict[str, int]]:
+    """Keep rules that are accurate, general enough, and not contained in another one that stays."""
+    dropped = {"never triggered": 0, "inaccurate": 0, "rarely triggered": 0, "contained in another": 0}
+    passed: list[MinedRule] = []
+    for mined in judged:
+        accuracy = mined.agreement if settings.criterion == "agreement" else mined.purity
+        if mined.triggered == 0:
+            dropped["never triggered"] += 1
+        elif not accuracy >= settings.min_accuracy:
+            dropped["inaccurate"] += 1
+        elif mined.coverage < settings.min_coverage:
+            dropped["rarely triggered"] += 1
+        else:
+            passed.append(mined)
+    kept = [mined for i, mined in enumerate(passed) if not _is_contained(i, passed)]
+    dropped["contained in another"] = len(passed) - len(kept)
+    return kept, dropped
+
+
+def _is_contained(i: int, rules: list[MinedRule]) -> bool:
+    """Whether a more general rule (or an equal one before it) says the same."""
+    rule = rules[i].rule
+    return any(
+        other.rule.contains(rule) and (j < i or not rule.contains(other.rule))
+        for j, other in enumerate(rules)
+        if j != i
+    )

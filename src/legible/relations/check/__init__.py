@@ -1,0 +1,172 @@
+"""Whether an environment agrees with a relation.
+
+`check_relations` takes states, maps them, and looks at what the environment makes of both. How it looks depends on what
+the environment allows:
+
+- **PAC-Man** (`pacman`): the state itself is turned or mirrored together with the maze. The observation of the image
+  must be the image of the observation; and after a in the state and a′ in its image, with ghosts that make the same
+  choices, reward, outcome and observation must correspond again. Exact; disagreements are split by cause.
+- **States that can be set** (`settable`; CartPole, MountainCar, Acrobot, and what `STATE_SETTERS` is told of): the
+  image of an observation is set as the state, and one step is taken in both. Exact up to rounding.
+- **A table of transitions** ``P`` (`settable`; FrozenLake and its like): both distributions, state by state. Exact.
+- **All others** (`transitions`): transitions of random play. A model of the environment is asked how well it foretells
+  the images of transitions, beside how well it foretells real ones that it has not seen. A matter of statistics, and it
+  says what it cannot tell.
+
+The answer for each pair of actions is a `RelationCheck`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import gymnasium
+from gymnasium import spaces
+
+from legible.environments import Env, EnvironmentSpec, as_environment, feature_space_of, own_feature_space
+from legible.environments.pacman import PacmanEnv
+from legible.errors import LegibleError
+from legible.features import FeatureSpace
+from legible.relations.check.answers import (
+    Checker,
+    Counterexample,
+    Difference,
+    Progress,
+    RelationCheck,
+    Study,
+    Verdict,
+    cannot_tell,
+    state_in_words,
+)
+from legible.relations.check.pacman import PacmanChecker
+from legible.relations.check.settable import STATE_SETTERS, StateChecker, StateSetter, TableChecker
+from legible.relations.check.transitions import TransitionChecker
+from legible.relations.file import shipped_features
+from legible.relations.relation import MetamorphicRelation, RelationError, by_name
+from legible.streams import check_seed
+
+__all__ = [
+    "STATE_SETTERS",
+    "Counterexample",
+    "Difference",
+    "RelationCheck",
+    "StateSetter",
+    "Verdict",
+    "check_relations",
+    "features_of",
+    "state_in_words",
+]
+
+DEFAULT_STATES = 2000
+
+
+def check_relations(
+    environment: str | EnvironmentSpec | Env,
+    relations: Sequence[MetamorphicRelation],
+    space: FeatureSpace | None = None,
+    *,
+    episodes: int | None = None,
+    states: int = DEFAULT_STATES,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+) -> list[RelationCheck]:
+    """Find out whether an environment agrees with relations; one answer for every relation and pair of actions.
+
+    Parameters
+    ----------
+    environment
+        An id or ``module:factory``, a spec, or one environment.
+    relations
+        The relations, as `legible.relations.load_relations` gives them.
+    space
+        Names of features and actions; found by `features_of` when left out.
+    episodes
+        Episodes that are played to find states or transitions; every way of checking has its own default.
+    states
+        The most states to compare for a pair of actions.
+    seed
+        The same seed gives the same answers.
+    on_progress
+        Called now and then with the share that is done and what is being done.
+    """
+    check_seed(seed)
+    for name, number in (("episodes", episodes), ("states", states)):
+        if number is not None and number < 1:
+            raise LegibleError(f"{name} must be at least 1, got {number}.")
+    environment = as_environment(environment)
+    own = isinstance(environment, EnvironmentSpec)
+    env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
+    report = on_progress or _say_nothing
+    try:
+        features = features_of(env, environment.name if isinstance(environment, EnvironmentSpec) else "", space)
+        for relation in relations:
+            _check_fit(relation, features)
+        study = Study(env, features, episodes, states, seed, report)
+        checker = _choose_checker(study)
+        answers = []
+        for group in by_name(relations).values():
+            for relation in group:
+                answers.append(_check_one(checker, relation, group, features))
+                report(len(answers) / len(relations), "comparing")
+    finally:
+        if own:
+            env.close()
+    return answers
+
+
+def _check_fit(relation: MetamorphicRelation, space: FeatureSpace) -> None:
+    """Raise unless a relation speaks of features and actions that are there."""
+    features = [number for fr in relation.features for number in (fr.feature, fr.image_feature)]
+    if max([*features, *relation.unmapped], default=0) >= len(space):
+        raise RelationError(f"relation {relation.name!r} speaks of more than the {len(space)} features that there are.")
+    if max(relation.action, relation.image_action) >= len(space.actions):
+        raise RelationError(
+            f"relation {relation.name!r} speaks of more than the {len(space.actions)} actions that there are."
+        )
+
+
+def _say_nothing(share: float, what: str) -> None:
+    """Report no progress."""
+
+
+def _check_one(
+    checker: Checker,
+    relation: MetamorphicRelation,
+    group: Sequence[MetamorphicRelation],
+    space: FeatureSpace,
+) -> RelationCheck:
+    try:
+        return checker.check(relation, group)
+    except RelationError as error:
+        return cannot_tell(relation, space, checker.method, 0, str(error).removesuffix("."))
+
+
+def features_of(env: Env, name: str = "", names: FeatureSpace | None = None) -> FeatureSpace:
+    """Return names of features and actions: those given, the environment's own, those that come with the package."""
+    if names is None and own_feature_space(env) is None:
+        spec_id = env.spec.id if env.spec is not None else ""
+        names = shipped_features(name.rpartition(":")[2] or spec_id)
+    return feature_space_of(env, names)
+
+
+# Wrappers that leave observations, actions and rewards alone.
+_PLAIN_WRAPPERS = (
+    gymnasium.wrappers.OrderEnforcing,
+    gymnasium.wrappers.PassiveEnvChecker,
+    gymnasium.wrappers.RecordEpisodeStatistics,
+    gymnasium.wrappers.TimeLimit,
+)
+
+
+def _choose_checker(study: Study) -> Checker:
+    env = study.env
+    while isinstance(env, _PLAIN_WRAPPERS):
+        env = env.env
+    if isinstance(env, PacmanEnv):
+        return PacmanChecker(study, env)
+    setter = STATE_SETTERS.get(type(env))
+    if setter is not None and (setter.fits is None or setter.fits(env)):
+        return StateChecker(study, setter)
+    if isinstance(getattr(env, "P", None), Mapping) and isinstance(env.observation_space, spaces.Discrete):
+        return TableChecker(study, env.get_wrapper_attr("P"))
+    return TransitionChecker(study)

@@ -1,0 +1,339 @@
+"""What a check of a relation says, and what all ways of checking share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.environments import Env
+from legible.features import Feature, FeatureSpace, Observations
+from legible.relations.relation import MetamorphicRelation, map_states
+
+Flags: TypeAlias = NDArray[np.bool_]
+Values: TypeAlias = NDArray[np.float64]
+Progress: TypeAlias = Callable[[float, str], None]
+Verdict = Literal["holds", "holds approximately", "does not hold", "cannot tell"]
+
+FEWEST_STATES = 20  # fewer states than this prove nothing
+NEARLY = 0.9  # the share of states that must agree where disagreements have no name
+OTHER = "other"
+AGREES = "agrees"
+IN_IMAGE, AFTER_STEP = "in the image", "after the step"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not as the relation says: a feature, the reward or the end of the episode."""
+
+    what: str
+    when: str
+    expected: float
+    found: float
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return f"{self.what} {self.when}: the relation says {self.expected:g}, the environment {self.found:g}"
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A state in which the environment does not agree, and in what.
+
+    Parameters
+    ----------
+    state
+        The observation, by the names of the features.
+    words
+        The state in words, as far as it concerns the differences.
+    differences
+        What differs, the largest differences first.
+    cause
+        Why, where it is known.
+    """
+
+    state: Mapping[str, float]
+    words: str
+    action: str
+    image_action: str
+    differences: tuple[Difference, ...]
+    cause: str = OTHER
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        shown = "; ".join(difference.text for difference in self.differences[:4])
+        more = f"; and {len(self.differences) - 4} more" if len(self.differences) > 4 else ""
+        cause = "" if self.cause == OTHER else f" ({self.cause})"
+        state = f"{self.words[:1].upper()}{self.words[1:]}{'' if self.words.endswith('…') else '.'}"
+        return f"{state} {self.action} here, {self.image_action} in the image{cause}: {shown}{more}."
+
+
+@dataclass(frozen=True)
+class RelationCheck:
+    """Whether the environment agrees with a relation on one pair of actions.
+
+    Parameters
+    ----------
+    relation, action, image_action
+        The relation's name, and the actions a → a′.
+    method
+        How it was checked.
+    states
+        States that were compared.
+    agreement
+        Share of them that agrees; where the check is statistical, the share of images that are foretold no worse than
+        99 % of real transitions.
+    causes
+        Shares of states that do not agree, by cause, where the check is exact.
+    deviation, deviation_of
+        The largest deviation and of what: of a value or a probability where the check is exact, else the error that
+        images of transitions have beyond real ones, as a share of the variance.
+    verdict, note
+        The answer, and what else there is to say.
+    counterexample
+        The worst state that does not agree, if there is one.
+    """
+
+    relation: str
+    action: str
+    image_action: str
+    method: str
+    states: int
+    agreement: float
+    causes: Mapping[str, float]
+    deviation: float
+    deviation_of: str
+    verdict: Verdict
+    note: str = ""
+    counterexample: Counterexample | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; what is not a number is None."""
+        data: dict[str, Any] = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in {"causes", "counterexample"}
+        }
+        data |= {name: _or_none(data[name]) for name in ("agreement", "deviation")}
+        data["causes"] = dict(self.causes)
+        example = self.counterexample
+        data["counterexample"] = example and {
+            "state": {name: _or_none(value) for name, value in example.state.items()},
+            "words": example.words,
+            "cause": example.cause,
+            "differences": [
+                {"what": d.what, "when": d.when, "expected": _or_none(d.expected), "found": _or_none(d.found)}
+                for d in example.differences
+            ],
+        }
+        return data
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def cannot_tell(
+    relation: MetamorphicRelation, space: FeatureSpace, method: str, states: int, note: str
+) -> RelationCheck:
+    """Answer that nothing can be said, and why."""
+    actions = space.action_names[relation.action], space.action_names[relation.image_action]
+    return RelationCheck(relation.name, *actions, method, states, np.nan, {}, np.nan, "", "cannot tell", note)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What every way of checking needs."""
+
+    env: Env
+    space: FeatureSpace
+    episodes: int | None
+    states: int
+    seed: int
+    report: Progress
+
+
+class Checker(Protocol):
+    """A way of checking."""
+
+    method: str
+
+    def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:
+        """Check one relation; `group` holds all those of its name, itself among them."""
+
+
+# --- Exact comparisons -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a relation says and what the environment shows, state by state and column by column.
+
+    Parameters
+    ----------
+    observations
+        The states, before they are mapped.
+    columns
+        What is compared, and when.
+    expected, found
+        ``[n, columns]``.
+    compared
+        ``bool[columns]``: of which the relation says something.
+    differs
+        ``bool[n, columns]``; never set in columns that are not compared.
+    causes
+        ``object[n]``, why a state does not agree.
+    """
+
+    observations: Observations
+    columns: Sequence[tuple[str, str]]
+    expected: Values
+    found: Values
+    compared: Flags
+    differs: Flags
+    causes: NDArray[np.object_]
+
+    @cached_property
+    def agrees(self) -> Flags:
+        """Which states agree in everything."""
+        return np.asarray(~self.differs.any(axis=1))
+
+    @cached_property
+    def deviations(self) -> Values:
+        """How far apart what is said and what is shown are."""
+        return np.where(self.compared, np.abs(self.expected - self.found), 0.0)
+
+    def shares(self) -> dict[str, float]:
+        """Shares of states that do not agree, by cause, in the order of their sizes."""
+        found, counts = np.unique(self.causes[~self.agrees].astype(str), return_counts=True)
+        order = np.argsort(-counts, kind="stable")
+        return {str(found[i]): float(counts[i] / len(self.causes)) for i in order}
+
+    def largest(self) -> tuple[float, str]:
+        """The largest deviation, and of what."""
+        place = int(self.deviations.argmax())
+        deviation = float(self.deviations.flat[place])
+        return deviation, self.columns[place % len(self.columns)][0] if deviation else ""
+
+    def worst(self, relation: MetamorphicRelation, space: FeatureSpace) -> Counterexample | None:
+        """The state without a known cause that differs in most; or else the plainest with the commonest cause."""
+        if self.agrees.all():
+            return None
+        unexplained = np.flatnonzero(self.causes == OTHER)
+        if unexplained.size:
+            order = np.lexsort((-self.deviations[unexplained].max(axis=1), -self.differs[unexplained].sum(axis=1)))
+            row = int(unexplained[order[0]])
+        else:
+            commonest = self.causes == next(iter(self.shares()))
+            row = int(np.where(commonest, self.differs.sum(axis=1), np.iinfo(np.int64).max).argmin())
+        places = np.flatnonzero(self.differs[row])
+        places = places[np.argsort(-self.deviations[row, places], kind="stable")]
+        differences = []
+        for i in places.tolist():
+            what, when = self.columns[i]
+            differences.append(Difference(what, when, float(self.expected[row, i]), float(self.found[row, i])))
+        observation = self.observations[row]
+        return Counterexample(
+            state={name: float(value) for name, value in zip(space.names, observation, strict=True)},
+            words=state_in_words(space, observation, concerned(relation, space, differences)),
+            action=space.action_names[relation.action],
+            image_action=space.action_names[relation.image_action],
+            differences=tuple(differences),
+            cause=str(self.causes[row]),
+        )
+
+
+def concerned(relation: MetamorphicRelation, space: FeatureSpace, differences: Sequence[Difference]) -> tuple[int, ...]:
+    """The features from which the differing ones come."""
+    named = {d.what for d in differences}
+    images = {i for i, name in enumerate(space.names) if name in named}
+    source = {fr.image_feature: fr.feature for fr in relation.features}
+    return tuple(sorted({source.get(i, i) for i in images} | images))
+
+
+def state_in_words(space: FeatureSpace, observation: Observations, about: Sequence[int] = (), most: int = 8) -> str:
+    """Say what an observation shows, in the words of the features.
+
+    Parameters
+    ----------
+    space
+        The features.
+    observation
+        One observation.
+    about
+        Features to speak of first, with all of their groups.
+    most
+        How many to speak of.
+
+    >>> space = FeatureSpace((Feature("y", words="the height"), Feature("on", "categorical", values={1: "it is on"})))
+    >>> state_in_words(space, np.array([0.5, 1.0], np.float32))
+    'the height is 0.5, it is on'
+    """
+    groups = {space[i].group for i in about} - {""}
+    first = [i for i in range(len(space)) if i in about or space[i].group in groups]
+    order = first + [i for i in range(len(space)) if i not in first]
+    phrases = [text for i in order if (text := phrase(space[i], float(observation[i])))]
+    return ", ".join(phrases[:most]) + (", …" if len(phrases) > most else "")
+
+
+def phrase(feature: Feature, value: float) -> str:
+    """What one value says; nothing for a flag that is not set."""
+    if feature.is_flag and value == 0.0:
+        return ""
+    return feature.values.get(value, f"{feature.label} is {value:g}")
+
+
+def exact_answer(
+    relation: MetamorphicRelation,
+    space: FeatureSpace,
+    method: str,
+    comparison: Comparison,
+    note: str,
+    verdict: Verdict,
+) -> RelationCheck:
+    """Answer with what an exact comparison found."""
+    deviation, deviation_of = comparison.largest()
+    return RelationCheck(
+        relation=relation.name,
+        action=space.action_names[relation.action],
+        image_action=space.action_names[relation.image_action],
+        method=method,
+        states=len(comparison.agrees),
+        agreement=float(comparison.agrees.mean()),
+        causes=comparison.shares(),
+        deviation=deviation,
+        deviation_of=deviation_of,
+        verdict=verdict,
+        note=note,
+        counterexample=comparison.worst(relation, space),
+    )
+
+
+def expected_observations(
+    relation: MetamorphicRelation, observations: Observations, found: Observations
+) -> Observations:
+    """Return the images of observations; where there is none, what was found, since the relation says nothing."""
+    images, defined = map_states(relation, observations)
+    return np.where(defined[:, None], images, found)
+
+
+def told_features(relation: MetamorphicRelation, n_features: int) -> Flags:
+    """Mark the features of the image of which the relation says something."""
+    told = np.ones(n_features, np.bool_)
+    told[list(relation.unconstrained)] = False
+    return told
+
+
+def percent(share: float) -> str:
+    """A share as a percentage that never rounds to all or nothing.
+
+    >>> percent(1.0), percent(0.99999), percent(0.254)
+    ('100 %', '99.9 %', '25.4 %')
+    """
+    if share in {0.0, 1.0}:
+        return f"{share:.0%}".replace("%", " %")
+    return f"{min(max(100 * share, 0.1), 99.9):.1f} %"

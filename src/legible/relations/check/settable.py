@@ -1,0 +1,279 @@
+"""Environments that can be asked directly: those whose state can be set, and those with a table of transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarEnv
+
+from legible.environments import Env, first_action
+from legible.features import Observations
+from legible.relations.check.answers import (
+    AFTER_STEP,
+    AGREES,
+    FEWEST_STATES,
+    NEARLY,
+    OTHER,
+    Comparison,
+    Counterexample,
+    Difference,
+    Flags,
+    RelationCheck,
+    Study,
+    Values,
+    Verdict,
+    cannot_tell,
+    exact_answer,
+    expected_observations,
+    percent,
+    phrase,
+    state_in_words,
+    told_features,
+)
+from legible.relations.check.transitions import play_at_random
+from legible.relations.relation import MetamorphicRelation, map_states
+
+
+@dataclass(frozen=True)
+class StateSetter:
+    """How the state of an environment follows from an observation, and back.
+
+    Parameters
+    ----------
+    to_state, to_observation
+        From one observation to the value of ``env.unwrapped.state``, and back.
+    low, high
+        Between which values states are drawn, in the form of `to_observation`'s argument.
+    fits
+        Says whether an environment of the class can be used, when not all can: a step must not be random.
+    """
+
+    to_state: Callable[[Values], Any]
+    to_observation: Callable[[Any], Any]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    fits: Callable[[Env], bool] | None = None
+
+    def put(self, env: Env, observation: Observations) -> None:
+        """Put the environment into the state that shows an observation."""
+        inner: Any = env.unwrapped
+        inner.state = self.to_state(observation.astype(np.float64))
+        if hasattr(inner, "steps_beyond_terminated"):
+            inner.steps_beyond_terminated = None
+
+    def spread(self, n: int, rng: np.random.Generator) -> Observations:
+        """Draw states from everywhere, as observations."""
+        drawn = rng.uniform(self.low, self.high, (n, len(self.low)))
+        return np.array([self.to_observation(state) for state in drawn], np.float32)
+
+
+def _angles(observation: Values) -> Values:
+    cos1, sin1, cos2, sin2, velocity1, velocity2 = observation
+    return np.array([np.arctan2(sin1, cos1), np.arctan2(sin2, cos2), velocity1, velocity2])
+
+
+def _cosines(state: Values) -> Values:
+    angle1, angle2, velocity1, velocity2 = state
+    return np.array([np.cos(angle1), np.sin(angle1), np.cos(angle2), np.sin(angle2), velocity1, velocity2])
+
+
+STATE_SETTERS: dict[type[Any], StateSetter] = {
+    # Inside the limits at which an episode ends; velocities as far as a push or two in the wrong direction.
+    CartPoleEnv: StateSetter(np.array, np.array, (-2.4, -3.0, -0.2095, -3.5), (2.4, 3.0, 0.2095, 3.5)),
+    MountainCarEnv: StateSetter(tuple, np.array, (-1.2, -0.07), (0.6, 0.07)),
+    AcrobotEnv: StateSetter(
+        _angles,
+        _cosines,
+        (-np.pi, -np.pi, -4 * np.pi, -9 * np.pi),
+        (np.pi, np.pi, 4 * np.pi, 9 * np.pi),
+        fits=lambda env: env.get_wrapper_attr("torque_noise_max") == 0,
+    ),
+}
+_ROUNDING = 1e-5
+
+
+class StateChecker:
+    """Sets the image of an observation as the state, and takes one step in both."""
+
+    method = "exact up to rounding: the image set as the state"
+
+    def __init__(self, study: Study, setter: StateSetter) -> None:
+        self.study, self.setter = study, setter
+        study.report(0.0, "playing")
+        rng = np.random.default_rng(study.seed)
+        visited = play_at_random(study, study.episodes or 32).observations
+        chosen = np.sort(rng.permutation(len(visited))[: (study.states + 1) // 2])
+        spread = setter.spread(study.states - len(chosen), rng)
+        self.visited = np.arange(len(chosen) + len(spread)) < len(chosen)
+        self.observations = np.concatenate([visited[chosen], spread])
+        self._steps: dict[int, Values] = {}
+
+    def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:  # noqa: ARG002
+        """Check one relation."""
+        space = self.study.space
+        told = told_features(relation, len(space))
+        images, defined = map_states(relation, self.observations)
+        # What the relation leaves open may be anything: take it from some other state.
+        others = np.random.default_rng([self.study.seed, 3]).permutation(len(images))
+        images[:, ~told] = self.observations[np.ix_(others, ~told)]
+        defined &= [self._exists(image) for image in images]
+        without = 1 - float(defined.mean())
+        if defined.sum() < FEWEST_STATES:
+            note = f"{percent(without)} of the states have an image that is no observation of this environment"
+            return cannot_tell(relation, space, self.method, int(defined.sum()), note)
+        here = self._step_all(relation.action)[defined]
+        there = self._step(images[defined], relation.image_action)
+        after = expected_observations(relation, here[:, :-2].astype(np.float32), there[:, :-2].astype(np.float32))
+        expected = np.column_stack([after, here[:, -2:]])
+        compared = np.hstack([told, [True, True]])
+        apart = (np.abs(expected - there) > _ROUNDING * np.maximum(1.0, np.abs(expected))) & compared
+        comparison = Comparison(
+            observations=self.observations[defined],
+            columns=[
+                *((name, AFTER_STEP) for name in space.names),
+                ("reward", "of the step"),
+                ("end", "of the episode"),
+            ],
+            expected=expected,
+            found=there,
+            compared=compared,
+            differs=apart,
+            causes=np.where(apart.any(axis=1), OTHER, AGREES).astype(object),
+        )
+        return self._answer(relation, comparison, self.visited[defined], without)
+
+    def _answer(
+        self, relation: MetamorphicRelation, comparison: Comparison, visited: Flags, without: float
+    ) -> RelationCheck:
+        agrees, notes = comparison.agrees, []
+        if not agrees.all() and visited.any() and not visited.all():
+            met, anywhere = (percent(float(agrees[rows].mean())) for rows in (visited, ~visited))
+            notes.append(f"of states met in random play {met} agree, of states from everywhere {anywhere}")
+        if without:
+            notes.append(f"{percent(without)} of the states have no image in this environment")
+        share = float(agrees.mean())
+        verdict: Verdict = "holds" if share == 1 else "holds approximately" if share >= NEARLY else "does not hold"
+        return exact_answer(relation, self.study.space, self.method, comparison, "; ".join(notes), verdict)
+
+    def _exists(self, image: Observations) -> bool:
+        """Whether the environment can show an observation."""
+        if not np.isfinite(image).all() or not self.study.env.observation_space.contains(image):
+            return False
+        shown = np.asarray(self.setter.to_observation(self.setter.to_state(image.astype(np.float64))))
+        return bool(np.allclose(shown, image, rtol=_ROUNDING, atol=_ROUNDING))
+
+    def _step_all(self, action: int) -> Values:
+        if action not in self._steps:
+            self._steps[action] = self._step(self.observations, action)
+        return self._steps[action]
+
+    def _step(self, observations: Observations, action: int) -> Values:
+        """Take an action in every state; returns the next observation, the reward and whether it was the end."""
+        env = self.study.env
+        number = action + first_action(env.action_space)
+        rows = np.empty((len(observations), observations.shape[1] + 2))
+        env.reset(seed=self.study.seed)
+        for i, observation in enumerate(observations):
+            self.setter.put(env, observation)
+            after, reward, terminated, _, _ = env.unwrapped.step(number)
+            rows[i] = [*after, float(reward), float(terminated)]
+            if i % 256 == 0:
+                self.study.report(i / len(observations), f"taking {self.study.space.action_names[action]}")
+        return rows
+
+
+# --- Environments with a table of transitions ------------------------------------------------------------------------
+
+
+class TableChecker:
+    """Compares distributions over the next state, reward and end in an environment that tells them (``P``)."""
+
+    method = "exact: the environment's table of transitions"
+
+    def __init__(self, study: Study, table: Mapping[int, Mapping[int, Sequence[tuple[Any, ...]]]]) -> None:
+        self.study, self.table = study, table
+        self.states = [s for s in sorted(table) if not self._is_over(s)]
+
+    def _is_over(self, state: int) -> bool:
+        """Whether nothing can happen any more."""
+        return all(outcome[1] == state and outcome[3] for ways in self.table[state].values() for outcome in ways)
+
+    def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:  # noqa: ARG002
+        """Check one relation in every state in which something can happen."""
+        space = self.study.space
+        if not told_features(relation, len(space)).all():
+            return cannot_tell(relation, space, self.method, 0, "the relation says nothing about the image")
+        observations = np.array(self.states, np.float32)[:, None]
+        images, defined = map_states(relation, observations)
+        defined &= [float(image) in self.table for image in images[:, 0]]
+        if not defined.any():
+            return cannot_tell(relation, space, self.method, 0, "no state has an image in this environment")
+        pairs = [
+            (self._outcomes(int(s), relation.action, relation), self._outcomes(int(t), relation.image_action))
+            for s, t in zip(observations[defined, 0], images[defined, 0], strict=True)
+        ]
+        apart = np.array([sum(abs(one.get(k, 0) - two.get(k, 0)) for k in one | two) / 2 for one, two in pairs])
+        differs = apart > 1e-9
+        return RelationCheck(
+            relation=relation.name,
+            action=space.action_names[relation.action],
+            image_action=space.action_names[relation.image_action],
+            method=self.method,
+            states=len(pairs),
+            agreement=float(1 - differs.mean()),
+            causes={OTHER: float(differs.mean())} if differs.any() else {},
+            deviation=float(apart.max()),
+            deviation_of="probability" if differs.any() else "",
+            verdict="holds"
+            if not differs.any()
+            else "holds approximately"
+            if differs.mean() <= 0.1
+            else "does not hold",
+            note="" if defined.all() else f"{percent(1 - float(defined.mean()))} of the states have no image",
+            counterexample=self._counterexample(relation, observations[defined], pairs, apart),
+        )
+
+    def _outcomes(
+        self, state: int, action: int, relation: MetamorphicRelation | None = None
+    ) -> dict[tuple[float, float, bool], float]:
+        """Probabilities of (next state, reward, end); next states are mapped by the relation."""
+        chances: dict[tuple[float, float, bool], float] = {}
+        for probability, after, reward, ended in self.table[state][action]:
+            image = float(after)
+            if relation is not None:
+                mapped, defined = map_states(relation, np.array([[after]], np.float32))
+                image = float(mapped[0, 0]) if defined[0] else np.nan
+            key = image, float(reward), bool(ended)
+            chances[key] = chances.get(key, 0.0) + float(probability)
+        return chances
+
+    def _counterexample(
+        self,
+        relation: MetamorphicRelation,
+        observations: Observations,
+        pairs: Sequence[tuple[dict[tuple[float, float, bool], float], dict[tuple[float, float, bool], float]]],
+        apart: Values,
+    ) -> Counterexample | None:
+        worst = int(apart.argmax())
+        if apart[worst] <= 1e-9:
+            return None
+        space = self.study.space
+        one, two = pairs[worst]
+        differences = []
+        for key in sorted(one.keys() | two.keys()):
+            state, reward, ended = key
+            if one.get(key, 0.0) != two.get(key, 0.0):
+                where = phrase(space[0], state) or f"{space.names[0]} 0"
+                what = f"the probability of ({where}, reward {reward:g}{', the end' if ended else ''})"
+                differences.append(Difference(what, AFTER_STEP, one.get(key, 0.0), two.get(key, 0.0)))
+        differences.sort(key=lambda d: -abs(d.expected - d.found))
+        return Counterexample(
+            state={space.names[0]: float(observations[worst, 0])},
+            words=state_in_words(space, observations[worst]),
+            action=space.action_names[relation.action],
+            image_action=space.action_names[relation.image_action],
+            differences=tuple(differences),
+        )

@@ -1,0 +1,195 @@
+"""Plots of what a study found. Every function draws on the axes it is given, or on new ones, and returns them.
+
+- `plot_returns`: returns of several policies as distributions.
+- `plot_effects`: effects of rule sets with their confidence intervals.
+- `plot_p_values`: the p-values of all rule sets, with the levels of the plain and of the corrected test.
+- `plot_importances`: which features, or groups of features, weigh most.
+- `plot_composition`: how the composition came about.
+
+Matplotlib is imported only when something is drawn.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from legible.errors import LegibleError
+from legible.evaluation import Evaluation, Verdict
+from legible.features import FeatureSpace
+from legible.improvement import Improvement
+from legible.mining import Mining
+from legible.rules import RuleSet
+from legible.rules.wording import told_rule
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Told apart by people who do not see red or green, and in grey (Okabe and Ito).
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
+QUIET = "#999999"
+LABEL_WIDTH = 44
+LABEL_LINES = 3
+ROW_HEIGHT = 0.5
+FEWEST_BINS, MOST_BINS = 25, 60
+LEAST_P = 1e-6
+
+
+def _axes(ax: Axes | None, height: float = 3.6) -> Axes:
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt  # noqa: PLC0415 (slow to import)
+
+    _, made = plt.subplots(figsize=(7.0, height), layout="constrained")
+    return made
+
+
+def plot_returns(returns: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
+    """Draw the returns of policies as histograms over the same bins, with a line at each mean.
+
+    Parameters
+    ----------
+    returns
+        For every policy, by its name, the returns of its episodes.
+    ax
+        Where to draw.
+    """
+    samples = {name: _finite(values, name) for name, values in returns.items()}
+    if not samples:
+        raise LegibleError("there are no returns to plot.")
+    ax = _axes(ax)
+    bins = np.histogram_bin_edges(np.concatenate(list(samples.values())), "auto")
+    bins = np.linspace(bins[0], bins[-1], int(np.clip(len(bins), FEWEST_BINS, MOST_BINS)))
+    for i, (name, sample) in enumerate(samples.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        # Shares, not counts: the policies need not have played the same number of episodes.
+        share = np.full(sample.size, 1.0 / sample.size)
+        label = f"{name}: mean {sample.mean():.4g}"
+        ax.hist(sample, bins=list(bins), weights=share, histtype="stepfilled", alpha=0.35, color=colour, label=label)
+        ax.hist(sample, bins=list(bins), weights=share, histtype="step", color=colour)
+        ax.axvline(float(sample.mean()), color=colour, linestyle="--", linewidth=1.2)
+    ax.set(xlabel="return of an episode", ylabel="share of episodes")
+    ax.legend(frameon=False)
+    return ax
+
+
+def _finite(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    sample = np.asarray(values, np.float64).ravel()
+    if not sample.size or not np.isfinite(sample).all():
+        raise LegibleError(f"{name}: returns must be finite numbers, at least one, got {sample.size}.")
+    return sample
+
+
+def plot_effects(evaluation: Evaluation, space: FeatureSpace, ax: Axes | None = None, *, most: int = 15) -> Axes:
+    """Draw the effects of the candidates on fresh seeds, with 95 % confidence intervals, the largest on top.
+
+    Confirmed weaknesses stand out in colour. Without a confirmation there is nothing to draw but a note that says so.
+    """
+    tested = [(v, v.confirmation.effect) for v in evaluation.verdicts if v.confirmation is not None]
+    shown = sorted(tested, key=lambda item: -item[1].mean)[:most]
+    ax = _axes(ax, 1.2 + ROW_HEIGHT * max(2, len(shown)))
+    for row, (verdict, effect) in enumerate(shown):
+        reach = [[effect.mean - effect.low], [effect.high - effect.mean]]
+        colour = COLOURS[0] if verdict.is_confirmed else QUIET
+        ax.errorbar(effect.mean, row, xerr=reach, fmt="o", color=colour, capsize=3)
+    ax.axvline(0.0, color="black", linewidth=0.8)
+    _label_rows(ax, [_label(verdict, space) for verdict, _ in shown])
+    ax.set(xlabel="effect on the mean return (95 % interval)")
+    if not shown:
+        _say(ax, "no rule set was tested on fresh seeds")
+    return ax
+
+
+def _label(verdict: Verdict, space: FeatureSpace) -> str:
+    if not isinstance(verdict.treatment, RuleSet):
+        return "random test"
+    return _rule_label(verdict.treatment, space)
+
+
+def _rule_label(rule_set: RuleSet, space: FeatureSpace) -> str:
+    """The text of a rule, on a few lines."""
+    text = told_rule(rule_set).text(space)
+    return "\n".join(textwrap.wrap(text, LABEL_WIDTH, max_lines=LABEL_LINES, placeholder=" …"))
+
+
+def _label_rows(ax: Axes, labels: Sequence[str]) -> None:
+    ax.set_yticks(range(len(labels)), list(labels), fontsize="small")
+    ax.set_ylim(max(1, len(labels)) - 0.5, -0.5)
+
+
+def _say(ax: Axes, text: str) -> None:
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color=QUIET)
+
+
+def plot_p_values(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
+    """Draw the p-values of all rule sets in rising order; those below 0.000001 lie at the bottom.
+
+    Below the dashed line lie the paper's weaknesses. The dotted line is Benjamini and Hochberg's: what lies left of its
+    last crossing stays a weakness after the correction for many tests.
+    """
+    ax = _axes(ax)
+    p = np.sort([verdict.p for verdict in evaluation.verdicts])
+    alpha, rank = evaluation.settings.alpha, np.arange(1, p.size + 1)
+    ax.axhline(alpha, color=COLOURS[4], linestyle="--", linewidth=1.0, label=f"alpha = {alpha:g}")
+    if p.size:
+        ax.plot(rank, alpha * rank / p.size, color=QUIET, linestyle=":", label="Benjamini-Hochberg")
+        ax.plot(rank, np.maximum(p, LEAST_P), "o", markersize=3, color=COLOURS[0], label="rule sets")
+    else:
+        _say(ax, "no rule set was tested")
+    ax.set(xlabel="rule sets, by p-value", ylabel="p (Welch, one-sided)", yscale="log")
+    ax.legend(frameon=False, loc="lower right")
+    return ax
+
+
+def plot_importances(mining: Mining, ax: Axes | None = None, *, most: int = 15, by_group: bool = False) -> Axes:
+    """Draw what weighs most in the policy's choices: the sum of LIME's absolute weights, the largest set to 1.
+
+    Parameters
+    ----------
+    mining
+        The mining, with its importances.
+    ax
+        Where to draw.
+    most
+        How many features or groups at most.
+    by_group
+        Add features of one group together, and draw groups.
+    """
+    weights = importances(mining, by_group=by_group)
+    shown = sorted(weights.items(), key=lambda item: -item[1])[:most]
+    ax = _axes(ax, 1.2 + 0.26 * max(2, len(shown)))
+    ax.barh(range(len(shown)), [weight for _, weight in shown], color=COLOURS[0])
+    _label_rows(ax, [name for name, _ in shown])
+    ax.set(xlabel="importance (largest = 1)", xlim=(0.0, 1.02))
+    return ax
+
+
+def importances(mining: Mining, *, by_group: bool = False) -> dict[str, float]:
+    """Return the importance of every feature, or group of features, over all actions; the largest is 1."""
+    if mining.importance is None:
+        raise LegibleError("no importances: mining did not weigh any states (weighed_states = 0).")
+    total = np.abs(mining.importance.weights).sum(axis=(0, 1))
+    summed: dict[str, float] = {}
+    for feature, weight in zip(mining.space.features, total, strict=True):
+        name = (feature.group or feature.name) if by_group else feature.name
+        summed[name] = summed.get(name, 0.0) + float(weight)
+    largest = max(summed.values())
+    return {name: weight / largest if largest else 0.0 for name, weight in summed.items()}
+
+
+def plot_composition(improvement: Improvement, space: FeatureSpace, ax: Axes | None = None) -> Axes:
+    """Draw the mean return with each rule set that was tried, in order; those that stayed stand out in colour."""
+    steps = improvement.steps
+    ax = _axes(ax, 1.2 + ROW_HEIGHT * max(2, len(steps)))
+    for row, step in enumerate(steps):
+        colour = COLOURS[2] if step.accepted else QUIET
+        ax.errorbar(step.mean, row, xerr=1.96 * step.error, fmt="o", color=colour, capsize=3)
+    _label_rows(ax, [_rule_label(step.rule_set, space) for step in steps])
+    ax.set(xlabel="mean return with it (± 1.96 standard errors)")
+    if not steps:
+        _say(ax, "no rule set was tried")
+    return ax

@@ -1,0 +1,366 @@
+"""Rules in plain English, made of the words that features and actions bring along.
+
+- `describe_rule`: "avoids going north when north is a wall", or as advice: "do not go north when north is a wall".
+- `describe_condition`, `describe_conditions`: the part after "when".
+- `describe_rule_set`: a rule with what it generalises to; `told_rule`: which of a set's rules to tell.
+- `gerund`, `third_person`: "go north" as "going north" and "goes north".
+- `in_words`, `join_words`: numbers and lists as people write them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from legible.features import Feature, FeatureSpace, above
+from legible.rules.rule import Condition, Rule, RuleSet
+
+Mood = Literal["habit", "advice"]
+"""A rule as what the policy does ("goes north when …") or as what should be done ("go north when …")."""
+
+_IRREGULAR = {"be": ("being", "is"), "have": ("having", "has")}
+_NEGATION = re.compile(r"\b(?:not|no|nothing)\b")
+_COUNT = "the number of "
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def gerund(phrase: str) -> str:
+    """Put the verb that a phrase starts with into its -ing form.
+
+    >>> gerund("go north"), gerund("stop"), gerund("fire the main engine"), gerund("lie low"), gerund("slow down")
+    ('going north', 'stopping', 'firing the main engine', 'lying low', 'slowing down')
+    """
+    if phrase.startswith("not "):
+        return f"not {gerund(phrase[4:])}"
+    verb, rest = _split_verb(phrase)
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb][0] + rest
+    if verb.endswith("ie"):
+        return f"{verb[:-2]}ying{rest}"
+    if verb.endswith("e") and not verb.endswith(("ee", "oe", "ye")) and len(verb) > 2:
+        return f"{verb[:-1]}ing{rest}"
+    # One short syllable: the last consonant is doubled (stop, cut; not steer, slow, open).
+    if re.fullmatch(r"(?:[^aeiou]|qu)*[aeiou][^aeiouwxy]", verb):
+        return f"{verb}{verb[-1]}ing{rest}"
+    return f"{verb}ing{rest}"
+
+
+def third_person(phrase: str) -> str:
+    """Put the verb that a phrase starts with into the form that follows "it".
+
+    >>> third_person("go north"), third_person("push left"), third_person("apply no torque"), third_person("stop")
+    ('goes north', 'pushes left', 'applies no torque', 'stops')
+    """
+    if phrase.startswith("not "):
+        return f"does {phrase}"
+    verb, rest = _split_verb(phrase)
+    if verb in _IRREGULAR:
+        return _IRREGULAR[verb][1] + rest
+    if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
+        return f"{verb}es{rest}"
+    if re.search(r"[^aeiou]y$", verb):
+        return f"{verb[:-1]}ies{rest}"
+    return f"{verb}s{rest}"
+
+
+def _split_verb(phrase: str) -> tuple[str, str]:
+    verb, space, rest = phrase.strip().partition(" ")
+    return verb, space + rest
+
+
+def join_words(words: Sequence[str], last: str = "and") -> str:
+    """Write a list with commas and a last word.
+
+    >>> join_words(["north", "south", "east"]), join_words(["north", "south"], "or"), join_words(["north"])
+    ('north, south and east', 'north or south', 'north')
+    """
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def in_words(count: int) -> str:
+    """Write a small count as a word.
+
+    >>> in_words(3), in_words(0), in_words(40)
+    ('three', 'no', '40')
+    """
+    return _NUMBERS[count] if 0 <= count < len(_NUMBERS) else str(count)
+
+
+# --- Conditions ------------------------------------------------------------------------------------------------------
+
+
+def describe_condition(condition: Condition, feature: Feature) -> str:
+    """Say in words where a condition holds; an empty text when it holds everywhere.
+
+    >>> food = Feature("food.north", "categorical", values={1: "food is north", 0: "food is not north"})
+    >>> describe_condition(Condition.equals(0, 1), food)
+    'food is north'
+    >>> describe_condition(Condition(0, 2.0, 5.0), Feature("gap", words="the gap"))
+    'the gap is above 2 and at most 5'
+    """
+    if condition.low == -np.inf and condition.high == np.inf:
+        return ""
+    if feature.kind == "categorical":
+        return _describe_category(condition, feature)
+    inside = [value for value in sorted(feature.values) if condition.low < value <= condition.high]
+    if condition.value is not None:
+        return feature.values.get(condition.value) or f"{feature.label} is {_number(condition.value)}"
+    if feature.label.startswith(_COUNT) and not feature.sentinels:
+        return _describe_count(condition, feature)
+    # A sentinel is no number: "at most 3" must not silently include "none left".
+    special = [feature.values[value] for value in inside if value in feature.sentinels]
+    return join_words([f"{feature.label} is {_range(condition, feature)}", *special], "or")
+
+
+def _describe_count(condition: Condition, feature: Feature) -> str:
+    """A feature that calls itself a number of things has whole values from 0 on."""
+    least = max(0, int(np.floor(condition.low)) + 1) if condition.low > -np.inf else 0
+    most = int(np.floor(condition.high)) if condition.high < np.inf else None
+    things = feature.label.removeprefix(_COUNT)
+    if most is None:
+        return f"there are {things}" if least == 1 else f"{feature.label} is at least {least}"
+    if most <= 0:
+        return f"there are no {things}"
+    if least == most:
+        return f"{feature.label} is {least}"
+    return f"{feature.label} is at most {most}" if least == 0 else f"{feature.label} is {least} to {most}"
+
+
+def _describe_category(condition: Condition, feature: Feature) -> str:
+    if condition.value is not None:
+        return feature.values.get(condition.value) or f"{feature.label} is {_number(condition.value)}"
+    inside = [value for value in sorted(feature.values) if condition.low < value <= condition.high]
+    if not inside:
+        return f"{feature.label} is {_range(condition, feature)}"
+    return "" if len(inside) == len(feature.values) else join_words([feature.values[value] for value in inside], "or")
+
+
+def _range(condition: Condition, feature: Feature) -> str:
+    """The ends of an interval, as few as are needed: a low end that only shuts a sentinel out says nothing more."""
+    low, high = condition.low, condition.high
+    if low in feature.sentinels and low == min(feature.sentinels) and high < np.inf:
+        low = -np.inf
+    digits = next(d for d in (3, 4, 5, 6, 9) if d == 9 or _number(low, d) != _number(high, d))
+    ends = []
+    if low > -np.inf:
+        ends.append(_nicer(low, "above", "at least", digits))
+    if high < np.inf:
+        ends.append(_nicer(high, "at most", "below", digits))
+    return " and ".join(ends)
+
+
+def _nicer(end: float, plain: str, other: str, digits: int) -> str:
+    """Of two equivalent ends ("at most 4.9999995" and "below 5") take the one people would say."""
+    following = float(above(end))
+    if len(str(np.float32(following))) < len(str(np.float32(end))):
+        return f"{other} {_number(following, digits)}"
+    return f"{plain} {_number(end, digits)}"
+
+
+def _number(value: float, digits: int = 3) -> str:
+    """Round for people, without a power of ten where one can do without."""
+    if not np.isfinite(value) or value == 0:
+        return f"{value + 0.0:g}"
+    places = digits - 1 - int(np.floor(np.log10(abs(value))))
+    if not 0 <= places <= 8:
+        return f"{value:.0f}" if -6 <= places < 0 else f"{value:.{digits}g}"
+    text = f"{value:.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) -> str:
+    """Join conditions with "and"; negated ones that differ in a word or in their subject are drawn together.
+
+    >>> from legible.environments.pacman.features import pacman_features
+    >>> space = pacman_features(2)
+    >>> no = lambda *names: [Condition.equals(space.feature_index(name), 0) for name in names]
+    >>> describe_conditions(no("food.north", "food.south"), space)
+    'the path to the closest food does not start north or south'
+    >>> describe_conditions(no("capsule.north", "food.north"), space)
+    'neither the path to the closest capsule nor that to the closest food starts north'
+    >>> describe_conditions(no("ghost0.scared", "ghost1.scared"), space)
+    'neither ghost 0 nor ghost 1 is scared'
+    """
+    bundles: list[list[str]] = []
+    for condition in conditions:
+        phrase = describe_condition(condition, space[condition.feature])
+        if phrase:
+            home = next((bundle for bundle in bundles if _draw_together([*bundle, phrase])), None)
+            if home is None:
+                bundles.append([phrase])
+            else:
+                home.append(phrase)
+    return join_words([_draw_together(bundle) or bundle[0] for bundle in bundles])
+
+
+def _draw_together(phrases: Sequence[str]) -> str | None:
+    """Say several phrases in one, or return None where that would not be English or could be misread."""
+    if len(phrases) < 2:
+        return None
+    words = [phrase.split() for phrase in phrases]
+    before = _common(words)
+    after = _common([[*reversed(w[before:])] for w in words])
+    stem, middles = words[0][:before], [w[before : len(w) - after] for w in words]
+    end = words[0][len(words[0]) - after :]
+    if not end and "not" in stem and all(len(middle) == 1 for middle in middles):
+        return f"{' '.join(stem)} {join_words([middle[0] for middle in middles], 'or')}"
+    positive = _without_not(end)
+    if positive is None or not all(middles):
+        return None
+    # Repeat all of the subject that differs: "ghost 0 nor ghost 1", "the path to … nor that to …".
+    while stem and stem[-1] not in {"to", "of"}:
+        middles, stem = [[stem[-1], *middle] for middle in middles], stem[:-1]
+    again = f"that {stem[-1]} " if stem else ""
+    subjects = [" ".join(middle) for middle in middles]
+    return f"neither {' '.join([*stem, subjects[0]])} nor {' nor '.join(again + s for s in subjects[1:])} {positive}"
+
+
+def _common(lists: Sequence[Sequence[str]]) -> int:
+    """How many words all lists have in common at their beginning."""
+    count = 0
+    for column in zip(*lists, strict=False):
+        if len(set(column)) > 1:
+            break
+        count += 1
+    return count
+
+
+def _without_not(words: Sequence[str]) -> str | None:
+    """The positive of "is not scared" or "does not start north"; None for anything else."""
+    match list(words):
+        case ["is", "not", *rest] if rest:
+            return f"is {' '.join(rest)}"
+        case ["does", "not", *rest] if rest:
+            return third_person(" ".join(rest))
+    return None
+
+
+# --- Rules -----------------------------------------------------------------------------------------------------------
+
+
+def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
+    """Say a rule in plain English.
+
+    Parameters
+    ----------
+    rule, space
+        The rule and the names of what it speaks of.
+    mood
+        "habit": what the policy does, to follow a subject; "advice": what should be done.
+
+    Examples
+    --------
+    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible.rules import parse_rule
+    >>> space = pacman_features(2)
+    >>> rule = parse_rule("-North <- not food.north & not open.north", space)
+    >>> describe_rule(rule, space)
+    'avoids going north when the path to the closest food does not start north and north is a wall'
+    >>> describe_rule(parse_rule("+East <- open.east", space), space, "advice")
+    'go east when east is open'
+    """
+    rule.check(space)
+    action = space.actions[rule.action].label
+    when = describe_conditions(rule.conditions, space)
+    if mood == "advice":
+        does = _advise(action, rule.polarity == "+", always=not when)
+        return f"{does} when {when}" if when else does
+    if when:
+        does = third_person(action) if rule.polarity == "+" else f"avoids {gerund(action)}"
+        return f"{does} when {when}"
+    return f"always {third_person(action)}" if rule.polarity == "+" else f"never {third_person(action)}"
+
+
+def _advise(action: str, positive: bool, *, always: bool) -> str:
+    if positive:
+        return f"do {action}" if action.startswith("not ") else action
+    if _NEGATION.search(action):  # "do not apply no torque" would be hard to follow
+        return f"avoid {gerund(action)}"
+    return f"never {action}" if always else f"do not {action}"
+
+
+def describe_rule_set(rule_set: RuleSet, space: FeatureSpace, mood: Mood = "habit") -> str:
+    """Say a rule and what it generalises to in one sentence.
+
+    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible.rules import parse_rule
+    >>> space = pacman_features(2)
+    >>> rules = [parse_rule(f"-{d} <- not open.{d.lower()}", space) for d in ("North", "East", "South", "West")]
+    >>> describe_rule_set(RuleSet(tuple(rules), rules[0]), space)
+    'avoids going north when north is a wall; likewise for east, south and west'
+    """
+    if not rule_set.rules:
+        return "no rule"
+    first = told_rule(rule_set)
+    text = describe_rule(first, space, mood)
+    others = [rule for rule in rule_set.rules if rule != first]
+    if not others:
+        return text
+    if rule_set.source is None:
+        return "; ".join([text, *(describe_rule(rule, space, mood) for rule in others)])
+    return f"{text}; likewise {_likewise(first, others, space)}"
+
+
+def told_rule(rule_set: RuleSet) -> Rule:
+    """Return the rule of a set to tell first: the mined one, in the form in which it stands in the set.
+
+    Generalising removes conditions on features that relations ignore, so this form can be shorter than the mined rule.
+    """
+    source = rule_set.source
+    if source is None or source in rule_set.rules:
+        return source or rule_set.rules[0]
+    forms = [rule for rule in rule_set.rules if rule.contains(source)]
+    return (forms or [rule for rule in rule_set.rules if rule.action == source.action] or rule_set.rules)[0]
+
+
+def _likewise(first: Rule, others: Sequence[Rule], space: FeatureSpace) -> str:
+    names = action_words([rule.action for rule in (first, *others)], space)
+    actions = [action for action in dict.fromkeys(rule.action for rule in others) if action != first.action]
+    same = [rule for rule in others if rule.action == first.action]
+    parts = []
+    if same:
+        exchanged = _exchanged(first, same[0], space) if len(same) == 1 else None
+        count = len(same)
+        parts.append(exchanged or f"in {in_words(count)} related situation{'s' if count > 1 else ''}")
+    if actions:
+        parts.append(f"for {join_words([names[action] for action in actions])}")
+    return join_words(parts)
+
+
+def _exchanged(first: Rule, other: Rule, space: FeatureSpace) -> str | None:
+    """Say by which word two descriptions differ: "with ghost 1 in place of ghost 0"."""
+    one, two = (describe_rule(rule, space).split() for rule in (first, other))
+    if len(one) != len(two):
+        return None
+    differ = [i for i in range(len(one)) if one[i] != two[i]]
+    changes = {(_with_number(one, i), _with_number(two, i)) for i in differ}
+    if len(changes) != 1:
+        return None
+    old, new = changes.pop()
+    return f"with {new} in place of {old}"
+
+
+def _with_number(words: Sequence[str], i: int) -> str:
+    """A bare number takes the word before it along: "ghost 1"."""
+    word = words[i].strip(",;")
+    return f"{words[i - 1]} {word}" if i and word.isdecimal() else word
+
+
+def action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int, str]:
+    """Short words for actions that are told side by side: "north" and "east" where the words are "go north", "go east".
+
+    >>> from legible.environments.pacman.features import pacman_features
+    >>> action_words([0, 2], pacman_features(2)), action_words([0, 4], pacman_features(2))
+    ({0: 'north', 2: 'east'}, {0: 'going north', 4: 'stopping'})
+    """
+    labels = {action: space.actions[action].label for action in dict.fromkeys(actions)}
+    verbs = {_split_verb(label)[0] for label in labels.values()}
+    rests = {action: _split_verb(label)[1].strip() for action, label in labels.items()}
+    if len(verbs) == 1 and all(rests.values()) and len(labels) > 1:
+        return rests
+    return {action: gerund(label) for action, label in labels.items()}

@@ -1,0 +1,240 @@
+"""Is an environment fit for a study? Every question is asked of the environment itself.
+
+- `check_environment`: asks them all; `Finding` is one answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.engines import LocalProcesses
+from legible.environments import (
+    Env,
+    EnvironmentSpec,
+    ObservationEncoder,
+    UnfitEnvironmentError,
+    count_actions,
+    feature_space_of,
+    first_action,
+    own_feature_space,
+)
+from legible.evaluation.units import Setup
+from legible.features import FeatureSpace
+from legible.play import check_policy
+from legible.policies import Policy, load_policy
+from legible.relations import shipped_features, shipped_relations
+from legible.settings import StudySettings
+from legible.study.estimate import Estimate, duration, estimate, measure_rate
+
+MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
+
+Answer = Literal["yes", "no", "mind"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One answer: what was asked, whether it is well ("mind": it works, but something should be known), and details."""
+
+    question: str
+    answer: Answer
+    details: str
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """One episode of random actions: what was seen and earned, and whether it came to its end."""
+
+    observations: NDArray[np.float32]
+    rewards: NDArray[np.float64]
+    over: bool
+
+
+def check_environment(
+    spec: EnvironmentSpec,
+    policy: str | Policy | None = None,
+    *,
+    names: FeatureSpace | None = None,
+    seed: int = 0,
+) -> list[Finding]:
+    """Find out whether an environment, and a policy if one is given, are fit for a study.
+
+    Parameters
+    ----------
+    spec
+        The environment.
+    policy
+        A policy, or its path.
+    names
+        Names of features and actions.
+    seed
+        Of the episodes that are tried.
+    """
+    spec.make().close()  # what cannot be made is an error, not a finding
+    found: list[Finding] = []
+    try:
+        for finding in _ask(spec, policy, names or shipped_features(spec.name), seed):
+            found.append(finding)  # noqa: PERF402 (what was found before an error counts)
+    except UnfitEnvironmentError as error:
+        found.append(Finding("fit for a study", "no", str(error)))
+    return found
+
+
+def _ask(
+    spec: EnvironmentSpec, source: str | Policy | None, names: FeatureSpace | None, seed: int
+) -> Iterator[Finding]:
+    env = spec.make()
+    try:
+        encoder, actions = ObservationEncoder.of(env.observation_space), count_actions(env.action_space)
+        space = feature_space_of(env, names)
+        yield Finding("observations", "yes", f"{encoder.width} features, {_named(env, names)}")
+        yield Finding("actions", "yes", f"{actions}: {', '.join(space.action_names)}")
+        walks = [_walk(env, encoder, seed + i) for i in range(EPISODES)]
+        yield _same_again(env, spec, encoder, walks[0], seed)
+        yield _seeds_matter(walks)
+        yield _finite(walks)
+        yield _ends(walks)
+        yield _kinds(space, walks, told=names is not None or own_feature_space(env) is not None)
+    finally:
+        env.close()
+    yield _relations(spec)
+    policy = load_policy(source) if isinstance(source, str) else source
+    if policy is not None:
+        check_policy(policy, encoder.width, actions)
+        yield Finding("policy", "yes", f"reads {encoder.width} features, chooses among {actions} actions")
+    played = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
+    yield from _times(spec, policy or _uniform(encoder.width, actions), played)
+
+
+def _walk(env: Env, encoder: ObservationEncoder, seed: int) -> _Walk:
+    """Play an episode of random actions, the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    n_actions, first = count_actions(env.action_space), first_action(env.action_space)
+    observation, _ = env.reset(seed=seed)
+    seen, over, started = [observation], False, time.monotonic()
+    rewards: list[float] = []
+    while not over and len(rewards) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
+        observation, reward, terminated, truncated, _ = env.step(np.int64(first + rng.integers(n_actions)))
+        seen.append(np.array(observation, copy=True))
+        rewards.append(float(reward))
+        over = bool(terminated or truncated)
+    return _Walk(encoder.encode(seen), np.array(rewards), over)
+
+
+def _agree(one: _Walk, two: _Walk) -> int | None:
+    """Return the first step in which two walks differ, or None; walks may have been cut at different steps."""
+    steps = min(len(one.rewards), len(two.rewards))
+    if one.over and two.over and len(one.rewards) != len(two.rewards):
+        return steps
+    same = (one.observations[: steps + 1] == two.observations[: steps + 1]).all(axis=1)
+    same[1:] &= one.rewards[:steps] == two.rewards[:steps]
+    return None if same.all() else int(np.argmin(same))
+
+
+def _same_again(env: Env, spec: EnvironmentSpec, encoder: ObservationEncoder, before: _Walk, seed: int) -> Finding:
+    question = "same seed, same episode"
+    fresh = spec.make()
+    try:
+        tries = {"in the same environment": _walk(env, encoder, seed), "in a fresh one": _walk(fresh, encoder, seed)}
+    finally:
+        fresh.close()
+    for where, again in tries.items():
+        step = _agree(before, again)
+        if step is not None:
+            return Finding(
+                question,
+                "no",
+                f"played twice with seed {seed} {where}, the episodes differ at step {step}: all that is random must "
+                "come from self.np_random, seeded by reset(seed=…). Effects on the same seeds cannot be compared",
+            )
+    return Finding(question, "yes", f"{len(before.rewards)} steps, in the same environment and in a fresh one")
+
+
+def _seeds_matter(walks: list[_Walk]) -> Finding:
+    starts = {walk.observations[0].tobytes() for walk in walks}
+    if len(starts) > 1:
+        return Finding("seeds make a difference", "yes", "episodes start in different states")
+    return Finding(
+        "seeds make a difference",
+        "mind",
+        "all episodes start in the same state; if nothing later is random either, a policy without randomness plays "
+        "one and the same episode, and there is nothing to test (try --play.epsilon 0.05)",
+    )
+
+
+def _finite(walks: list[_Walk]) -> Finding:
+    good = all(np.isfinite(walk.observations).all() and np.isfinite(walk.rewards).all() for walk in walks)
+    if good:
+        return Finding("finite numbers", "yes", "observations and rewards")
+    return Finding("finite numbers", "no", "an observation or a reward is infinite or not a number")
+
+
+def _ends(walks: list[_Walk]) -> Finding:
+    if all(walk.over for walk in walks):
+        lengths = ", ".join(str(len(walk.rewards)) for walk in walks)
+        return Finding("episodes end", "yes", f"after {lengths} steps of random actions")
+    longest = max(len(walk.rewards) for walk in walks)
+    return Finding(
+        "episodes end", "mind", f"not within {longest} steps of random actions; set --play.step-limit if they never do"
+    )
+
+
+def _named(env: Env, names: FeatureSpace | None) -> str:
+    if names is not None:
+        return "named"
+    return "named by the environment" if own_feature_space(env) is not None else "without names (--names FILE)"
+
+
+def _kinds(space: FeatureSpace, walks: list[_Walk], *, told: bool) -> Finding:
+    seen = np.concatenate([walk.observations for walk in walks])
+    kinds = space if told else space.guess_kinds(seen)
+    categorical = sum(feature.kind == "categorical" for feature in kinds.features)
+    constant = int((seen == seen[0]).all(axis=0).sum())
+    how = "as named" if told else "guessed from what was seen"
+    more = f"; {constant} never changed" if constant else ""
+    return Finding(
+        "kinds of features",
+        "yes",
+        f"{len(kinds) - categorical} numeric, {categorical} categorical ({how}){more}",
+    )
+
+
+def _relations(spec: EnvironmentSpec) -> Finding:
+    shipped = [entry.name for entry in shipped_relations(spec.name.rpartition(":")[2]) if entry.default]
+    if shipped:
+        return Finding("relations", "yes", f"{', '.join(shipped)} (come with the package)")
+    return Finding(
+        "relations", "mind", "none come with the package; mined rules are tested by themselves unless you write some"
+    )
+
+
+def _uniform(n_features: int, n_actions: int) -> Policy:
+    """A policy that acts at random, for measuring time where there is none."""
+
+    def nothing_to_choose(observations: NDArray[np.float32]) -> NDArray[Any]:
+        return np.full((len(observations), n_actions), 1.0 / n_actions)
+
+    return load_policy(nothing_to_choose, output="probabilities", n_features=n_features, n_actions=n_actions)
+
+
+def _times(spec: EnvironmentSpec, policy: Policy, played: str) -> Iterator[Finding]:
+    settings = StudySettings().fitted_to(spec)
+    envs = spec.make_batch(1)
+    form = "a vector form with a seed for every episode" if envs is not None else "one environment at a time"
+    if envs is not None:
+        envs.close()
+    setup = Setup(policy, spec, (), settings.play)
+    rate = measure_rate(setup)
+    yield Finding("speed", "yes", f"{rate:.3g} episodes a second in one process ({form}{played})")
+    engine = LocalProcesses()
+    takes: dict[str, Estimate] = {
+        name: estimate(setup, chosen, engine, rate=rate)
+        for name, chosen in (("quick", StudySettings.quick()), ("default", settings), ("paper", StudySettings.paper()))
+    }
+    told = ", ".join(f"{name} {duration(guess.seconds)}" for name, guess in takes.items())
+    yield Finding("time for a study", "yes", f"about, on {engine.workers} workers: {told}")

@@ -1,0 +1,88 @@
+"""The command line as a person types it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ZOO = Path(__file__).parents[2] / "zoo" / "PacmanSmall" / "dqn" / "0.safetensors"
+SMALL = "legible/PacmanSmall-v0"
+
+
+def legible(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "legible", *words], capture_output=True, text=True, cwd=cwd, check=False
+    )
+
+
+def test_play_shows_the_end_of_an_episode_and_its_return() -> None:
+    done = legible("play", SMALL, "--seed", "1")
+    assert done.returncode == 0
+    assert "%%%%%%%%%%%%%%%%%%%%" in done.stdout
+    assert "The episode is not won; return" in done.stdout
+
+
+def test_a_trained_policy_wins() -> None:
+    done = legible("play", SMALL, str(ZOO), "--seed", "1")
+    assert done.returncode == 0
+    assert "The episode is won" in done.stdout
+
+
+def test_an_environment_of_the_users_own_folder(tmp_path) -> None:
+    (tmp_path / "my_levels.py").write_text(
+        "from legible.environments.pacman import PacmanEnv\n"
+        "def tiny(**more):\n    return PacmanEnv(maze='%%%%\\n%P.%\\n%%%%', **more)\n"
+    )
+    done = legible("play", "my_levels:tiny", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "The episode is won" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("play", "legible/PacmanSmal-v0"), "Did you mean: `PacmanSmall`"),
+        (("play", SMALL, "no-such-policy.zip"), "no-such-policy.zip"),
+        (("play", "legible/PacmanOriginal-v0", str(ZOO)), "117"),
+        (("relations", "check", "NoSuch-v1"), "cannot be made"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(words: tuple[str, ...], message: str) -> None:
+    done = legible(*words)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr
+    assert done.stderr.startswith("legible: ")
+
+
+def test_the_zoo_is_listed_and_its_names_are_policies() -> None:
+    listed = legible("zoo")
+    assert listed.returncode == 0
+    assert "zoo:PacmanSmall/dqn/0 " in listed.stdout
+    assert "2,500,000" in listed.stdout
+    played = legible("play", SMALL, "zoo:PacmanSmall/dqn/0", "--seed", "1")
+    assert "The episode is won" in played.stdout
+    wrong = legible("play", SMALL, "zoo:PacmanSmal/dqn/0")
+    assert wrong.returncode == 2
+    assert "Did you mean 'PacmanSmall/dqn/0'" in wrong.stderr
+
+
+def test_train_writes_a_policy_and_export_hands_it_to_stable_baselines(tmp_path) -> None:
+    trained = legible("train", "CartPole-v1", "--steps", "300", "--out", str(tmp_path / "cart"))
+    assert trained.returncode == 0, trained.stderr
+    assert "Mean return" in trained.stdout
+    exported = legible("export", str(tmp_path / "cart.safetensors"), str(tmp_path / "again.zip"))
+    assert exported.returncode == 0, exported.stderr
+    from stable_baselines3 import DQN
+
+    first, second = (DQN.load(tmp_path / name) for name in ("cart.zip", "again.zip"))
+    row = [0.1, 0.2, -0.1, 0.3]
+    assert first.predict(row, deterministic=True)[0] == second.predict(row, deterministic=True)[0]
+
+
+def test_help_names_the_commands() -> None:
+    done = legible("--help")
+    assert done.returncode == 0
+    assert "play" in done.stdout
+    assert "relations" in done.stdout

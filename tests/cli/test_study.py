@@ -1,0 +1,412 @@
+"""The commands of a study as a person types them, in one process: what they print, their exit codes, their mistakes."""
+
+import inspect
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import gymnasium
+import numpy as np
+import pytest
+
+import mirror_world
+from flawed_network import save_flawed_network
+from legible import cli
+from legible.cli.options import default_folder, environment_spec
+from legible.cli.study import run
+from legible.errors import LegibleError
+from legible.settings import all_settings
+from legible.study import Study
+
+WORLD = "mirror_world:MirrorWorld"
+STEPS = ("mine", "generalise", "evaluate", "improve", "explain", "report", "baselines")
+QUICK = """
+episodes = 60
+[mining]
+weighed_states = 10
+lime_samples = 200
+[play]
+batch = 8
+unit_episodes = 40
+[evaluation]
+episodes = 40
+confirmation_episodes = 40
+[improvement]
+episodes = 40
+final_episodes = 40
+[baselines]
+random_tests = 3
+"""
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Broken(mirror_world.MirrorWorld):
+    """Fails in the middle of some episodes, from when it is told to."""
+
+    broken, steps = False, 0
+
+    def step(self, action):
+        Broken.steps += self.broken
+        if Broken.steps > 1000:
+            raise RuntimeError("the walker fell over")
+        return super().step(action)
+
+
+class Forgetful(mirror_world.MirrorWorld):
+    """Pays no attention to its seed."""
+
+    def _observe(self):
+        observation = super()._observe()
+        observation[4] = np.random.random()  # noqa: NPY002 (the mistake that is looked for)
+        return observation
+
+
+@pytest.fixture
+def legible(monkeypatch, capsys):
+    def call(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["legible", *map(str, words)])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        said = capsys.readouterr()
+        return Said(int(left.value.code or 0), said.out, said.err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a policy, relations and settings."""
+    folder = tmp_path_factory.mktemp("place")
+    save_flawed_network(folder / "policy.safetensors")
+    (folder / "mirror.toml").write_text(mirror_world.MIRROR)
+    (folder / "quick.toml").write_text(QUICK)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def studied(place: Path) -> Path:
+    """A study that has been run."""
+    words = words_for(place, place / "studied")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["legible", "run", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+    assert not left.value.code
+    return place / "studied"
+
+
+def words_for(place: Path, out: Path) -> list[object]:
+    """ENV, POLICY and options of a small study."""
+    return [
+        WORLD,
+        place / "policy.safetensors",
+        "--relations",
+        place / "mirror.toml",
+        "--settings",
+        place / "quick.toml",
+        "--engine",
+        "inline",
+        "--out",
+        out,
+    ]
+
+
+def test_run_ends_with_verdict_weaknesses_gain_and_report(legible, studied, monkeypatch) -> None:
+    monkeypatch.setattr("legible.evaluation.units.play_unit", None)  # everything is there
+    done = legible("run", studied, "--engine", "inline")
+    assert done.code == 0, done.err
+    assert "The policy is weak" in done.out
+    assert "1. The policy " in done.out
+    assert "95 % CI" in done.out
+    assert str(studied / "guided.safetensors") in done.out
+    assert done.out.rstrip().endswith(f"Report: {studied / 'report.html'}")
+    assert "<html" in (studied / "report.html").read_text()[:300]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("mine", "Agrees"),
+        ("generalise", "relations of actions"),
+        ("evaluate", "Unguided: mean return"),
+        ("improve", "Rules of the guided policy"),
+        ("explain", "The most telling weakness"),
+        ("report", "report.html"),
+        ("baselines", "random tests, blocking"),
+    ],
+)
+def test_each_step_alone(legible, studied, command, words) -> None:
+    done = legible(command, studied, "--engine", "inline")
+    assert done.code == 0, done.err
+    assert words in done.out
+
+
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        ("mine", {"rules", "learned"}),
+        ("generalise", {"rule_sets"}),
+        ("evaluate", {"verdicts", "base"}),
+        ("improve", {"effect", "composition"}),
+        ("explain", {"verdict", "weaknesses"}),
+        ("report", {"report"}),
+        ("baselines", {"baselines"}),
+        ("run", {"verdict", "weaknesses", "improvement", "report"}),
+    ],
+)
+def test_json_for_machines(legible, studied, command, keys) -> None:
+    done = legible(command, studied, "--engine", "inline", "--json")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert keys <= document.keys()
+    assert document["folder"] == str(studied)
+    assert done.err == ""
+
+
+def test_steps_that_are_missing_are_done_first(legible, place, tmp_path) -> None:
+    done = legible("improve", *words_for(place, tmp_path / "s"))
+    assert done.code == 0, done.err
+    assert "raise" in done.out
+    assert legible("compare", tmp_path / "s", tmp_path / "s").code == 0
+
+
+def test_compare_says_what_two_policies_share(legible, studied, place, tmp_path) -> None:
+    shutil.copytree(studied, tmp_path / "other")
+    done = legible("compare", studied, tmp_path / "other")
+    assert done.code == 0, done.err
+    assert "Weak in the same way" in done.out
+    assert "Only the first policy" not in done.out
+    document = json.loads(legible("compare", studied, tmp_path / "other", "--json").out)
+    assert document["difference"]["mean"] == 0.0
+    assert document["rules"]["both"]
+    assert not document["rules"]["first"]
+
+
+def test_without_relations_it_says_that_they_would_tell_more(legible, place, tmp_path) -> None:
+    words = words_for(place, tmp_path / "s")
+    words[words.index(place / "mirror.toml")] = "none"
+    done = legible("evaluate", *words)
+    assert done.code == 0, done.err
+    assert "Relations (symmetries of the environment) would tell more" in done.out
+
+
+# ---- options -------------------------------------------------------------------------------------------------------
+
+
+def test_every_setting_is_an_option() -> None:
+    names = inspect.signature(run).parameters
+    assert {setting.dotted.replace(".", "__") for setting in all_settings()} <= set(names)
+
+
+def test_options_come_after_the_file_and_the_file_after_the_preset(legible, place, tmp_path) -> None:
+    words = [*words_for(place, tmp_path / "s"), "--preset", "quick", "--seed", 7, "--evaluation.episodes", 41]
+    done = legible("mine", *words, "--mining.criterion", "purity")
+    assert done.code == 0, done.err
+    study = Study.open(tmp_path / "s")
+    assert study.seed == 7
+    assert study.settings.evaluation.episodes == 41  # the option
+    assert study.settings.evaluation.confirmation_episodes == 40  # the file
+    assert study.settings.improvement.most_candidates == 8  # the preset
+    assert study.settings.mining.criterion == "purity"
+
+
+def test_settings_are_printed_as_the_file_that_can_be_given(legible, place, tmp_path) -> None:
+    (tmp_path / "printed.toml").write_text(legible("settings", "--preset", "quick").out)
+    words = words_for(place, tmp_path / "s")
+    words[words.index(place / "quick.toml")] = tmp_path / "printed.toml"
+    assert legible("mine", *words, "--episodes", 60).code == 0
+    assert Study.open(tmp_path / "s").settings.evaluation.episodes == 100
+
+
+def test_arguments_and_wrappers_of_the_environment(legible, place, tmp_path) -> None:
+    words = words_for(place, tmp_path / "s")
+    wrapper = "gymnasium.wrappers:FlattenObservation"
+    assert legible("mine", *words, "--arg", "noise=0.25", "--wrap", wrapper).code == 0
+    spec = Study.open(tmp_path / "s").environment
+    assert (spec.arguments, spec.wrappers) == ({"noise": 0.25}, (wrapper,))
+
+
+def test_folders_are_named_after_environment_and_policy() -> None:
+    assert default_folder("my_levels:tiny", "runs/best.safetensors") == Path("studies/tiny-best")
+    assert default_folder("legible/PacmanSmall-v0", "zoo:PacmanSmall/dqn/0") == Path("studies/PacmanSmall-dqn-0")
+    assert default_folder("CartPole-v1", "zoo:Other/ppo/1") == Path("studies/CartPole-Other-ppo-1")
+
+
+def test_arguments_are_toml_or_texts() -> None:
+    assert environment_spec("e", ["a=1", "b=[1, 2]", "c=x.lay", "d=true"]).arguments == {
+        "a": 1,
+        "b": [1, 2],
+        "c": "x.lay",
+        "d": True,
+    }
+    with pytest.raises(LegibleError, match="write it as NAME=VALUE"):
+        environment_spec("e", ["a"])
+
+
+# ---- mistakes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["NoSuch-v1", "POLICY"], "cannot be made"),
+        (["CartPol-v1", "POLICY"], "Did you mean: `CartPole`"),
+        ([WORLD, "nowhere.zip"], "nowhere.zip: no such file"),
+        ([WORLD, "zoo:PacmanSmal/dqn/0"], "Did you mean"),
+        (["CartPole-v1", "POLICY"], "the policy reads 5 features, but the environment shows 4"),
+        ([WORLD, "POLICY", "--out", "FILE/s"], "FILE/s: cannot be made (Not a directory)"),
+        ([WORLD, "POLICY", "--settings", "broken.toml"], "broken.toml: is not valid TOML"),
+        ([WORLD, "POLICY", "--settings", "nowhere.toml"], "nowhere.toml: cannot be read (No such file or directory)"),
+        ([WORLD, "POLICY", "--evaluation.episodes", "1"], "episodes must be at least 2"),
+        ([WORLD, "POLICY", "--evaluation.episodes", "many"], "valid int"),
+        ([WORLD, "POLICY", "--evaluation.epsodes", "5"], "No such option"),
+        ([WORLD, "POLICY", "--relations", "nowhere.toml"], "nowhere.toml: there is no such file"),
+        ([WORLD, "POLICY", "--names", "nowhere.toml"], "nowhere.toml: cannot be read"),
+        ([WORLD, "POLICY", "--rule", "+Lef <- left"], "Did you mean 'Left'"),
+        ([WORLD, "POLICY", "--workers", "3", "--engine", "inline"], "one process, not 3 workers"),
+        ([WORLD], "is no folder of a study; give ENV and POLICY"),
+        (["."], "holds no study"),
+        ([], "Missing argument"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(legible, place, tmp_path, monkeypatch, words, message) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FILE").write_text("")
+    (tmp_path / "broken.toml").write_text("episodes = ")
+    words = [str(place / "policy.safetensors") if word == "POLICY" else word for word in words]
+    done = legible("run", *words)
+    assert done.code == 2, done
+    assert message in done.err
+    assert done.err.startswith("legible: ")
+    assert len(done.err.splitlines()) == 1
+    assert done.out == ""
+
+
+@pytest.mark.parametrize("command", STEPS)
+def test_every_step_makes_the_same_of_mistakes(legible, place, tmp_path, command) -> None:
+    (tmp_path / "FILE").write_text("")
+    for words, message in (
+        ([WORLD, "nowhere.zip"], "nowhere.zip: no such file"),
+        (["CartPole-v1", place / "policy.safetensors"], "do not belong together"),
+        ([WORLD, place / "policy.safetensors", "--out", tmp_path / "FILE" / "s"], "cannot be made"),
+        ([tmp_path], "holds no study"),
+    ):
+        done = legible(command, *words)
+        assert (done.code, len(done.err.splitlines())) == (2, 1)
+        assert message in done.err
+
+
+def test_settings_of_a_study_cannot_be_changed(legible, studied, place, tmp_path) -> None:
+    done = legible("evaluate", studied, "--seed", 3)
+    assert done.code == 2
+    assert "--seed: the study in" in done.err
+    done = legible("evaluate", *words_for(place, studied), "--seed", 3)
+    assert done.code == 2
+    assert "holds a study with other settings (seed was 0, is now 3)" in done.err
+
+
+def test_an_episode_that_fails_is_exit_code_1_and_nothing_is_lost(legible, place, tmp_path) -> None:
+    words = words_for(place, tmp_path / "s")
+    words[0] = f"{__name__}:Broken"
+    assert legible("mine", *words).code == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Broken, "broken", True)
+        done = legible("evaluate", tmp_path / "s", "--engine", "inline", "--json")
+        assert done.code == 1, done
+        assert "the walker fell over" in done.err
+        assert "run the same again to go on" in done.err
+        assert len(done.err.splitlines()) == 1
+    Broken.steps = 0
+    assert legible("evaluate", tmp_path / "s", "--engine", "inline").code == 0
+
+
+def test_stopping_is_one_line_that_says_how_to_go_on(legible, studied, monkeypatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("legible.study.study.evaluate", stop)
+    done = legible("evaluate", studied)
+    assert done.code == 130
+    assert done.err.strip() == "Stopped. What was finished is kept; give the same command again to go on."
+
+
+def test_a_full_disk_is_one_line(legible, place, tmp_path, monkeypatch) -> None:
+    def no_room(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("legible.files.os.fsync", no_room)
+    done = legible("mine", *words_for(place, tmp_path / "s"))
+    assert done.code == 2
+    assert "cannot be written (No space left on device)" in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not list((tmp_path / "s").rglob("*.part"))
+
+
+def test_what_nobody_expected_is_one_line_and_with_verbose_more(legible, studied, monkeypatch) -> None:
+    def surprise(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr("legible.study.study.evaluate", surprise)
+    done = legible("evaluate", studied)
+    assert (done.code, len(done.err.splitlines())) == (1, 1)
+    assert "unexpected ZeroDivisionError: odd" in done.err
+    assert "Traceback" in legible("evaluate", studied, "-v").err
+
+
+# ---- check and play ------------------------------------------------------------------------------------------------
+
+
+def test_check_finds_an_environment_fit(legible) -> None:
+    done = legible("check", "CartPole-v1")
+    assert done.code == 0
+    assert "CartPole-v1 is fit for a study." in done.out
+    assert "same seed, same episode" in done.out
+
+
+def test_check_finds_what_is_random_without_a_seed(legible) -> None:
+    done = legible("check", f"{__name__}:Forgetful", "--json")
+    assert done.code == 1
+    document = json.loads(done.out)
+    assert not document["fit"]
+    (bad,) = [finding for finding in document["findings"] if finding["answer"] == "no"]
+    assert bad["question"] == "same seed, same episode"
+    assert "self.np_random" in bad["details"]
+
+
+def test_check_says_how_dictionaries_are_flattened(legible) -> None:
+    pytest.importorskip("minigrid")
+    assert "--wrap" in legible("check", "MiniGrid-Empty-5x5-v0").out
+    done = legible("check", "MiniGrid-Empty-5x5-v0", "--wrap", "minigrid.wrappers:FlatObsWrapper")
+    assert done.code == 0
+    assert "2835 features" in done.out
+
+
+def test_play_shows_where_rules_step_in(legible, studied, tmp_path) -> None:
+    done = legible("play", studied, "--seed", 4, "--log", tmp_path / "log.jsonl")
+    assert done.code == 0, done.err
+    assert "Rules triggered in" in done.out
+    unguided = legible("play", studied, "--seed", 4, "--unguided")
+    assert "Rules" not in unguided.out
+    by_file = legible("play", WORLD, studied / "guided.safetensors", "--seed", 4)
+    assert by_file.out == done.out
+    for line in (tmp_path / "log.jsonl").read_text().splitlines():
+        assert json.loads(line)["seed"] == 4
+
+
+def test_play_without_a_window_says_so(legible) -> None:
+    done = legible("play", WORLD, "--window")
+    assert done.code == 2
+    assert "cannot be watched in a window" in done.err
+
+
+def test_worlds_of_these_tests_are_environments() -> None:
+    assert issubclass(Broken, gymnasium.Env)
+    assert issubclass(Forgetful, gymnasium.Env)

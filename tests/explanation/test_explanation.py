@@ -1,0 +1,325 @@
+"""Explanations: the paper's own examples, a world whose weakness is known, and sentences that do not claim too much."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+import mirror_world
+from legible.environments import EnvironmentSpec
+from legible.environments.pacman.features import pacman_features
+from legible.errors import LegibleError
+from legible.evaluation import Confirmation, Evaluation, EvaluationSettings, Sample, Verdict, evaluate, stage_seeds
+from legible.evaluation.statistics import Effect, paired
+from legible.evaluation.units import PlaySettings, Setup, Unit, play_unit
+from legible.explanation import (
+    Contribution,
+    explain_weakness,
+    explain_weaknesses,
+    feature_groups,
+    group_shares,
+    interval_text,
+    knowledge_of,
+    leave_one_out,
+    most_telling,
+    pacman_groups,
+    stronger_rules,
+    verdict_sentence,
+)
+from legible.features import deciles
+from legible.improvement import Improvement, ImprovementSettings
+from legible.mining import MinedRule, Mining
+from legible.play import Experiences, collect
+from legible.relations import generalise, load_relations, shipped_relations
+from legible.rules import Condition, Rule, RuleSet, parse_rule
+from mirror_world import SPACE
+
+WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
+PLAY = PlaySettings(batch=16, unit_episodes=100)
+GOOD = generalise(parse_rule("+Right <- right", SPACE), mirror_world.mirror()).rule_set
+USELESS = generalise(parse_rule("-Stay <- right", SPACE), mirror_world.mirror()).rule_set
+SETUP = Setup(mirror_world.policy(), WORLD, (GOOD, USELESS), PLAY)
+SETTINGS = EvaluationSettings(episodes=60, confirmation_episodes=80)
+RIGHT, LEFT = GOOD.rules
+
+
+@pytest.fixture(scope="module")
+def experiences() -> Experiences:
+    return collect(mirror_world.policy(), WORLD, 60, seed=0)
+
+
+@pytest.fixture(scope="module")
+def evaluation() -> Evaluation:
+    return evaluate(SETUP, seed=0, settings=SETTINGS)
+
+
+# --- Groups ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ghosts", "scared"), [(2, (34, 35, 58, 59)), (4, (34, 35, 58, 59, 82, 83, 106, 107))])
+def test_the_groups_of_the_papers_table(ghosts: int, scared: tuple[int, ...]) -> None:
+    space = pacman_features(ghosts)
+    found = {group: tuple(map(space.feature_index, names)) for group, names in pacman_groups(space).items()}
+    assert found == {"Ghosts": (0, 1, *range(14, 14 + 24 * ghosts)), "Scared": (0, 1, *scared)}
+
+
+def test_shares_by_hand() -> None:
+    space = pacman_features(2)
+    texts = (
+        "-North <- not open.north",
+        "+East <- ghost1.scared & food.east",
+        "+West <- ghost0.bearing.w",
+        "-Stop <- true",
+    )
+    rules = [parse_rule(text, space) for text in texts]
+    assert group_shares(rules, space, pacman_groups(space)) == {"Ghosts": 0.5, "Scared": 0.25}
+    mined = [MinedRule(rule, 1.0, 0.5, 1.0, 10) for rule in rules]
+    assert group_shares(mined, space, {"walls or food": ["open.*", "food.east"], "none": []}) == {
+        "walls or food": 0.5,
+        "none": 0.0,
+    }
+    assert math.isnan(group_shares([], space, {"food": ["food.*"]})["food"])
+
+
+def test_groups_that_make_no_sense_are_refused() -> None:
+    space = pacman_features(2)
+    with pytest.raises(
+        LegibleError, match=r"group 'food': no feature is called 'fod.north'. Did you mean 'food.north'"
+    ):
+        group_shares([], space, {"food": ["fod.north"]})
+    with pytest.raises(LegibleError, match="a list of feature names is expected"):
+        group_shares([], space, {"food": "food.*"})
+    with pytest.raises(LegibleError, match="group 'Ghosts': no feature"):
+        pacman_groups(SPACE)
+
+
+def test_groups_that_features_name_themselves() -> None:
+    groups = feature_groups(pacman_features(2))
+    assert groups["walls"] == ("open.north", "open.south", "open.east", "open.west", "open.stop")
+    assert "ghost0.bearing.n" in groups["ghost 0 bearing"]
+    assert "ghost0.path.north" in groups["ghost 0 path"]
+    assert feature_groups(SPACE)["luck"] == ("luck",)
+
+
+# --- The parts of an explanation -------------------------------------------------------------------------------------
+
+
+def paper_rule(action: int, **values: int) -> Rule:
+    """Make a rule of equalities from the paper's numbers: ``paper_rule(0, f9=0)``."""
+    return Rule("-", action, tuple(Condition.equals(int(name[1:]), value) for name, value in values.items()))
+
+
+def test_the_papers_stronger_rules_are_found() -> None:
+    """The discussion of the level "original": related rules with additional constraints."""
+    space = pacman_features(4)
+    turn = next(path for _, path, _ in shipped_relations("legible/PacmanOriginal-v0") if "turn" in str(path))
+    weakness = generalise(paper_rule(0, f9=0, f110=0), load_relations(turn, space)).rule_set
+    south = paper_rule(1, f2=0, f9=0, f10=0, f11=1, f88=0, f111=0)
+    west = paper_rule(3, f5=0, f10=1, f12=0, f113=0)
+    unrelated = paper_rule(2, f12=0, f113=0)
+    found = stronger_rules(weakness, [south, unrelated, west, *weakness.rules])
+    assert {(s.mined, s.general) for s in found} == {
+        (south, paper_rule(1, f10=0, f111=0)),
+        (west, paper_rule(3, f12=0, f113=0)),
+    }
+
+
+def test_the_mined_rule_is_no_stronger_version_of_itself() -> None:
+    space = pacman_features(2)
+    source = parse_rule("-North <- not open.north & pacman.x <= 3", space)
+    wider = parse_rule("-North <- not open.north", space)
+    assert stronger_rules(RuleSet((wider,), source), [source]) == ()
+
+
+def test_knowledge_by_hand(experiences: Experiences) -> None:
+    right, left = knowledge_of(GOOD, experiences)
+    on_left = experiences.observations[:, 0] == 1
+    assert (right.status, right.kept, right.broken) == ("known", 1.0, 0.0)
+    assert left.status == "unknown"
+    assert left.triggered == on_left.sum()
+    assert left.kept == pytest.approx((experiences.actions[on_left] == mirror_world.LEFT).mean())
+    assert knowledge_of(GOOD, experiences, min_kept=0.01)[1].status == "known"
+    (never,) = knowledge_of([parse_rule("+Left <- left & right", SPACE)], experiences)
+    assert (never.status, never.triggered) == ("unseen", 0)
+
+
+def test_leaving_out_shows_which_rule_is_missed() -> None:
+    seeds = stage_seeds(3, "confirmation", 0, 60)
+    right, left = leave_one_out(SETUP, GOOD, seeds)
+    assert (right.rule, left.rule) == (RIGHT, LEFT)
+    assert right.effect.mean == 0.0
+    assert right.q == 1.0
+    assert left.effect.mean > 5.0
+    assert left.q < 0.001
+    # The policy keeps to its own rule, so the set without the other one is as good as no guidance.
+    guided, base = (play_unit(SETUP, Unit((treatment,) * 60, tuple(seeds))) for treatment in (0, -1))
+    assert left.effect.mean == pytest.approx(paired(guided.returns, base.returns).mean)
+
+
+# --- Weaknesses in words ---------------------------------------------------------------------------------------------
+
+
+def test_the_planted_weakness_is_explained(evaluation: Evaluation, experiences: Experiences) -> None:
+    narrow = MinedRule(parse_rule("+Left <- left & wall.right", SPACE), 1.0, 0.1, 1.0, 20)
+    mining = Mining((narrow,), SPACE, deciles(SPACE, experiences.observations), None, 1, {})
+    told: list[int] = []
+    found = explain_weaknesses(SETUP, evaluation, mining, experiences, seed=0, on_episodes=told.append)
+    assert len(found) == 1
+    (weakness,) = found
+    assert sum(told) == 3 * SETTINGS.confirmation_episodes
+    assert weakness.cause == "generalisation"
+    assert [c.rule for c in weakness.making_the_difference] == [LEFT]
+    assert weakness.headline.startswith("does Right when right: knows it for Right, not for Left (broken in ")
+    assert weakness.advice == "do Right when right; likewise for Left"
+    text = weakness.text()
+    assert "confirmed on fresh seeds (q < 0.0001)" in text
+    assert "the policy has not carried it over" in text
+    assert "only the rule for Left (+" in text
+    assert "it does Left when left and wall.right." in text
+    assert json.loads(json.dumps(weakness.to_dict()))["stronger"][0]["mined"] == "+Left <- left & wall.right"
+
+
+def test_a_rule_that_is_not_the_policys_own(experiences: Experiences) -> None:
+    """Rules may come from the user; what the policy does not do is not called its habit."""
+    own = verdict((LEFT,), 5.0)
+    headline = explain_weakness(own, SPACE, experiences=experiences).headline
+    kept = knowledge_of([LEFT], experiences)[0].kept
+    assert headline == f"does not keep to “do Left when left”: broken in {100 * (1 - kept):.0f} % of such states"
+    assert explain_weakness(verdict((RIGHT,), 5.0), SPACE, experiences=experiences).headline == "does Right when right"
+
+
+def test_nothing_need_be_played(evaluation: Evaluation, experiences: Experiences) -> None:
+    mining = Mining((), SPACE, deciles(SPACE, experiences.observations), None, 0, {})
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    (weakness,) = explain_weaknesses(SETUP, evaluation, mining, experiences, seed=0, leave_out=False, run=refuse)
+    assert weakness.contributions == ()
+    assert "Left out" not in weakness.text()
+
+
+SAMPLE = Sample(10, 5.0, 1.0, 20.0, math.nan, math.nan, 0.25, 0.0004)
+PACMAN = pacman_features(2)
+WALLS = tuple(parse_rule(f"-{d} <- not open.{d.lower()}", PACMAN) for d in ("North", "East", "South", "West"))
+
+
+def effect(mean: float, reach: float = 1.0, p: float = 0.001) -> Effect:
+    return Effect(mean, reach / 2, mean - reach, mean + reach, p)
+
+
+def verdict(rules: tuple[Rule, ...], mean: float, *, p: float = 0.01, confirmed: bool | None = True) -> Verdict:
+    """A weakness; `confirmed` None means that fresh seeds have not been asked."""
+    confirmation = None if confirmed is None else Confirmation(effect(mean), 0.01, None, None)
+    rule_set = RuleSet(rules, rules[0])
+    return Verdict(rule_set, SAMPLE, mean, p, p, 1.0, 1.0, p < 0.05, False, confirmation, bool(confirmed))
+
+
+def study(*verdicts: Verdict, asked: bool = True) -> Evaluation:
+    return Evaluation(SAMPLE, verdicts, EvaluationSettings(), SAMPLE if asked else None)
+
+
+def test_the_cause_follows_from_the_confirmation() -> None:
+    plain = verdict(WALLS, 10.0)
+    yes, no = effect(5.0, p=0.001), effect(0.1, p=0.4)
+    causes = {}
+    for name, of_rule, of_generalisation in (
+        ("generalisation", no, yes),
+        ("rule", yes, no),
+        ("both", yes, yes),
+        ("unclear", no, no),
+    ):
+        confirmation = Confirmation(effect(10.0), 0.01, of_rule, of_generalisation)
+        causes[name] = explain_weakness(replace(plain, confirmation=confirmation), PACMAN).cause
+    assert all(name == cause for name, cause in causes.items())
+    assert explain_weakness(verdict(WALLS, 10.0, confirmed=None), PACMAN).cause == "unclear"
+
+
+def test_sentences_claim_no_more_than_is_known() -> None:
+    suspected = explain_weakness(verdict(WALLS, 10.0, confirmed=None, p=0.03), PACMAN)
+    assert suspected.sentences() == [
+        "Guiding it by this rule set changes the mean return by +10 (p = 0.03; fresh seeds have not been asked).",
+        "Its conditions hold in 25 % of the steps; in 0.04 % guidance changes what is done.",
+    ]
+    assert suspected.headline == "avoids going north when north is a wall"
+    refuted = explain_weakness(verdict(WALLS, 10.0, confirmed=False), PACMAN)
+    assert "+10 (95 % CI +9 to +11), not confirmed on fresh seeds (q = 0.01)" in refuted.sentences()[0]
+
+
+def test_rules_that_can_stand_in_for_each_other() -> None:
+    spare = [Contribution(rule, effect(0.2, p=0.4), 0.6) for rule in WALLS]
+    told = explain_weakness(verdict(WALLS, 10.0), PACMAN, contributions=spare).text()
+    assert "none of the rules is missed for certain" in told
+    missed = [replace(c, effect=effect(i + 1.0), q=0.01) for i, c in enumerate(spare)]
+    told = explain_weakness(verdict(WALLS, 10.0), PACMAN, contributions=missed).text()
+    assert "the rules for west (+4), for south (+3), for east (+2) and one more are missed." in told
+
+
+def test_the_most_telling_weaknesses() -> None:
+    small, large = verdict(WALLS[:1], 3.0), verdict(WALLS[1:2], 30.0)
+    narrower = verdict((parse_rule("-East <- not open.east & food.east", PACMAN),), 20.0)
+    likely = verdict(WALLS[2:3], 50.0, confirmed=False, p=0.001)
+    doubtful = verdict(WALLS[3:4], -4.0, confirmed=False, p=0.001)
+    nothing = verdict((parse_rule("+Stop <- true", PACMAN),), 1.0, confirmed=None, p=0.4)
+    found = study(small, doubtful, narrower, likely, large, nothing)
+    assert most_telling(found) == (large, small, likely)
+    assert most_telling(found, 1) == (large,)
+    assert most_telling(study(nothing)) == ()
+
+
+# --- A study in a sentence -------------------------------------------------------------------------------------------
+
+
+def improvement(change: Effect, rules: tuple[Rule, ...] = WALLS) -> Improvement:
+    guided = replace(SAMPLE, mean=SAMPLE.mean + change.mean)
+    rule_set = RuleSet(rules)
+    return Improvement((rule_set,), rule_set, (), guided, SAMPLE, guided, change, ImprovementSettings())
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (study(), "No rules were mined, so nothing could be tested."),
+        (
+            study(verdict(WALLS, 1.0, confirmed=None, p=0.3), verdict(WALLS[:1], 1.0, confirmed=None, p=0.3)),
+            "No weakness was found: none of the 2 rule sets tested raises the return for certain.",
+        ),
+        (
+            study(verdict(WALLS, 1.0, confirmed=False)),
+            "No weakness is confirmed: the only rule set tested looked like one, but fresh seeds confirm none.",
+        ),
+        (
+            study(verdict(WALLS, 1.0, confirmed=None), verdict(WALLS, 1.0, confirmed=None, p=0.5), asked=False),
+            "No weakness is confirmed: one of the 2 rule sets tested looked like one, but fresh seeds have not been "
+            "asked.",
+        ),
+        (
+            study(verdict(WALLS, 1.0), verdict(WALLS, 1.0, confirmed=None, p=0.5)),
+            "The policy is weak: one of the 2 rule sets tested reveals a confirmed weakness.",
+        ),
+    ],
+)
+def test_what_was_found_in_a_sentence(found: Evaluation, sentence: str) -> None:
+    assert verdict_sentence(found) == sentence
+
+
+def test_what_was_gained_in_a_sentence() -> None:
+    found = study(verdict(WALLS, 1.0), verdict(WALLS, 1.0))
+
+    def gained(*arguments: object) -> str:
+        return verdict_sentence(found, improvement(*arguments)).split(". ", 1)[1]
+
+    assert gained(effect(4.0)) == "Four rules raise the mean return from 5 to 9: +4 (95 % CI +3 to +5)."
+    assert gained(effect(4.0), WALLS[:1]).startswith("One rule raises the mean return")
+    assert (
+        gained(effect(0.5))
+        == "Four rules take the mean return from 5 to 5.5: +0.5 (95 % CI −0.5 to +1.5), which may be chance."
+    )
+    assert gained(effect(-4.0)).endswith("(95 % CI −5 to −3) on fresh seeds; do not use them.")
+    assert gained(effect(0.0), ()) == "No composition of rules did better than the policy alone."
+
+
+def test_figures_for_people() -> None:
+    assert interval_text(Effect(1234.56, 1.0, -0.00001, 12345.6, 0.1)) == "+1235 (95 % CI −1e-05 to +12346)"
+    assert interval_text(Effect(0.0, 0.0, 0.0, 0.0, 1.0)) == "0 (95 % CI 0 to 0)"

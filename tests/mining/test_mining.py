@@ -1,0 +1,298 @@
+"""Step 1: inclusion and exclusion, the filter, and rules that are known to be there."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from legible.errors import LegibleError
+from legible.features import Action, Feature, FeatureSpace, Intervals, deciles
+from legible.mining import MinedRule, MiningSettings, exclusion, inclusion, judge_rules, mine
+from legible.mining.lime import Importance
+from legible.play import Experiences, collect
+from legible.policies import load_policy
+from legible.rules import Condition, Rule, parse_rule
+
+FLAGS = FeatureSpace(
+    tuple(Feature(name, "categorical", values={0: f"no {name}", 1: name}) for name in ("a", "b", "c", "d")),
+    (Action("Left"), Action("Right"), Action("Wait")),
+)
+
+
+def experiences(
+    observations: object,
+    actions: object,
+    scores: object = None,
+    episode_ids: object = None,
+    space: FeatureSpace = FLAGS,
+) -> Experiences:
+    rows = np.asarray(observations, np.float32)
+    chosen = np.asarray(actions, np.int64)
+    if scores is None:
+        scores = np.eye(len(space.actions), dtype=np.float32)[chosen]
+    ids = np.asarray(episode_ids if episode_ids is not None else np.arange(len(rows)) // 10, np.int64)
+    n = int(ids.max()) + 1
+    empty = np.zeros(n)
+    return Experiences(
+        rows, chosen, np.asarray(scores, np.float32), ids, empty, np.bincount(ids), np.arange(n), empty, space
+    )
+
+
+def planted(observations: np.ndarray) -> np.ndarray:
+    """Left where a and b, else Right where c, else Wait; worst is Wait where c, elsewhere Left unless it is best."""
+    a, b, c = (observations[:, i] == 1 for i in range(3))
+    scores = np.tile([0.0, 0.0, 0.5], (len(observations), 1))
+    scores[c, 1] = 1.0
+    scores[a & b, 0] = 2.0
+    scores[c, 2] = -1.0
+    scores[~c & ~(a & b), 0] = -1.0
+    return scores
+
+
+POLICY = load_policy(planted, output="values", n_features=4, n_actions=3)
+
+
+def played(n: int = 3000, seed: int = 0) -> Experiences:
+    rows = np.random.default_rng(seed).integers(0, 2, (n, 4)).astype(np.float32)
+    scores = planted(rows)
+    return experiences(rows, scores.argmax(axis=1), scores)
+
+
+def test_inclusion_and_exclusion_by_hand() -> None:
+    seen = experiences(
+        np.zeros((4, 4)),
+        [0, 1, 1, 2],
+        #  lowest:   2            0            1, but it was taken   2
+        [[3, 2, 1], [0, 5, 2], [2, 1, 3], [4, 3, 0]],
+        [0, 0, 0, 0],
+    )
+    assert inclusion(seen, 1, "+").tolist() == [False, True, True, False]
+    assert exclusion(seen, 1, "+").tolist() == [True, False, False, True]
+    assert inclusion(seen, 0, "-").tolist() == [False, True, False, False]
+    assert exclusion(seen, 0, "-").tolist() == [True, False, False, False]
+    assert inclusion(seen, 1, "-").tolist() == [False, False, False, False]
+    # Action 2 is lowest in the first row and in the last one, where it was taken after all.
+    assert inclusion(seen, 2, "-").tolist() == [True, False, False, False]
+
+
+def test_figures_by_hand() -> None:
+    seen = experiences(
+        [[1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]],
+        [0, 0, 1, 1, 2],
+        [[2, 1, 0], [2, 1, 0], [0, 2, 1], [0, 2, 1], [1, 0, 2]],
+        [0] * 5,
+    )
+    positive, negative, never = judge_rules(
+        [parse_rule("+Left <- a", FLAGS), parse_rule("-Left <- b", FLAGS), parse_rule("+Left <- c", FLAGS)], seen
+    )
+    assert (positive.agreement, positive.coverage, positive.purity, positive.triggered) == (2 / 3, 3 / 5, 2 / 3, 3)
+    # b: Left was taken in neither row; it is lowest in one of them, and excluded in none.
+    assert (negative.agreement, negative.coverage, negative.purity, negative.triggered) == (1.0, 2 / 5, 1.0, 2)
+    assert never.triggered == 0
+    assert np.isnan(never.agreement)
+    assert np.isnan(never.purity)
+
+
+def test_agreement_passes_a_negative_rule_that_purity_does_not() -> None:
+    """Of 20 states that trigger −Left, it is lowest in one, taken in one, and merely not taken in 18."""
+    actions = [0, 1] + [2] * 18
+    scores = [[2, 1, 0], [0, 2, 1]] + [[1, 0, 2]] * 18
+    seen = experiences(np.ones((20, 4)), actions, scores, [0] * 20)
+    (figures,) = judge_rules([parse_rule("-Left <- a", FLAGS)], seen)
+    assert figures.agreement == 0.95
+    assert figures.purity == 0.5
+
+
+def test_planted_rules_are_mined() -> None:
+    mining = mine(POLICY, played(), seed=0)
+    texts = {mined.rule.text(FLAGS) for mined in mining.rules}
+    assert "+Left <- a & b" in texts
+    assert "-Wait <- c" in texts
+    right = [m.rule for m in mining.rules if m.rule.polarity == "+" and m.rule.action == 1]
+    rows = played(seed=5)
+    covered = np.any([rule.matches(rows.observations) for rule in right], axis=0)
+    np.testing.assert_array_equal(covered, rows.actions == 1)
+    assert all(3 not in mined.rule.features for mined in mining.rules)  # d means nothing
+    for mined in mining.rules:
+        assert mined.agreement >= 0.9
+        assert mined.coverage >= 0.01
+
+
+def test_the_same_seed_gives_the_same_rules_and_another_seed_others_episodes() -> None:
+    seen = played()
+    first, again = mine(POLICY, seen, seed=3), mine(POLICY, seen, seed=3)
+    assert first == replace(again, importance=first.importance, intervals=first.intervals)
+    np.testing.assert_array_equal(first.importance.weights, again.importance.weights)
+    other = mine(POLICY, seen, seed=4)
+    assert not np.array_equal(first.importance.weights, other.importance.weights)
+
+
+def test_rules_are_judged_on_whole_episodes_that_learning_has_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    import legible.mining as module
+
+    seen = played(400)
+    learned_from: list[np.ndarray] = []
+    judged_on: list[np.ndarray] = []
+    real_split = module._split
+
+    def split(*arguments):
+        learning, judging = real_split(*arguments)
+        learned_from.append(learning)
+        judged_on.append(judging)
+        return learning, judging
+
+    monkeypatch.setattr(module, "_split", split)
+    mine(POLICY, seen, seed=0, settings=MiningSettings(weighed_states=0, held_out=0.25))
+    learning = set(seen.episode_ids[learned_from[0]].tolist())
+    judging = set(seen.episode_ids[judged_on[0]].tolist())
+    assert learning.isdisjoint(judging)
+    assert len(judging) == 10
+    assert len(learning) == 30
+
+
+def test_every_reason_to_drop_a_rule() -> None:
+    from legible.mining import _filter
+
+    def mined(text: str, agreement: float, coverage: float, purity: float = 1.0) -> MinedRule:
+        return MinedRule(parse_rule(text, FLAGS), agreement, coverage, purity, round(coverage * 1000))
+
+    judged = [
+        mined("+Left <- a", 0.95, 0.2),
+        mined("+Left <- a & b", 1.0, 0.1),  # contained in the first
+        mined("-Left <- a & b", 1.0, 0.1),  # another head
+        mined("+Left <- c", 0.89, 0.5),  # inaccurate
+        mined("+Left <- d", 1.0, 0.009),  # rare
+        mined("+Right <- d", float("nan"), 0.0),  # never triggered
+        mined("-Wait <- b", 0.95, 0.3, purity=0.4),
+        mined("-Wait <- b", 0.95, 0.3, purity=0.4),  # the same again
+    ]
+    kept, dropped = _filter(judged, MiningSettings())
+    assert [m.rule.text(FLAGS) for m in kept] == ["+Left <- a", "-Left <- a & b", "-Wait <- b"]
+    assert dropped == {"never triggered": 1, "inaccurate": 1, "rarely triggered": 1, "contained in another": 2}
+    strict, _ = _filter(judged, MiningSettings(criterion="purity"))
+    assert "-Wait <- b" not in [m.rule.text(FLAGS) for m in strict]
+
+
+def test_importance_decides_between_features_that_tell_the_same() -> None:
+    """Features a and b are copies of each other; whichever matters more to the policy is the one the rule speaks of."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 2000)
+    rows = np.stack([a, a, rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)], axis=1)
+    seen = experiences(rows, np.where(a == 1, 0, 1))
+    for important in (0, 1):
+        weights = np.zeros((1, 3, 4))
+        weights[:, :, :2] = 0.5, 0.5
+        weights[:, :, important] = 1.0
+        mining = mine(POLICY, seen, seed=0, importance=Importance(weights, np.zeros((1, 3))))
+        (rule,) = [m.rule for m in mining.rules if m.rule.polarity == "+" and m.rule.action == 0]
+        assert rule.features == (important,)
+
+
+def test_zero_importance_is_plain_ripper() -> None:
+    seen = played()
+    zero = Importance(np.zeros((1, 3, 4)), np.zeros((1, 3)))
+    with_zero = mine(POLICY, seen, seed=1, importance=zero)
+    without = mine(POLICY, seen, seed=1, settings=MiningSettings(weighed_states=0))
+    assert [m.rule for m in with_zero.rules] == [m.rule for m in without.rules]
+    assert without.importance is None
+
+
+def test_negative_rules_of_probabilities_are_about_the_least_likely_action() -> None:
+    probabilities = load_policy(planted, output="logits", n_features=4, n_actions=3)
+    rows = np.random.default_rng(0).integers(0, 2, (3000, 4)).astype(np.float32)
+    scores = probabilities.scores(rows)
+    seen = experiences(rows, scores.argmax(axis=1), scores)
+    assert "-Wait <- c" in {m.rule.text(FLAGS) for m in mine(probabilities, seen, seed=0).rules}
+
+
+def test_numeric_conditions_are_intervals_of_the_deciles() -> None:
+    space = FeatureSpace((Feature("x"), Feature("s", sentinels=(-1.0,))), (Action("Low"), Action("High")))
+    rng = np.random.default_rng(0)
+    rows = np.stack([rng.normal(size=4000), np.where(rng.random(4000) < 0.3, -1.0, rng.random(4000))], axis=1)
+    rows = rows.astype(np.float32)
+    seen = experiences(rows, (rows[:, 1] == -1.0).astype(int), space=space)
+    policy = load_policy(
+        lambda o: np.stack([o[:, 1] != -1.0, o[:, 1] == -1.0], axis=1) * 1.0, output="values", n_features=2, n_actions=2
+    )
+    mining = mine(policy, seen, seed=0)
+    intervals = deciles(space, rows)
+    for mined in mining.rules:
+        for condition in mined.rule.conditions:
+            ends = zip(intervals.lows[condition.feature], intervals.highs[condition.feature], strict=True)
+            assert (condition.low, condition.high) in {(float(low), float(high)) for low, high in ends}
+    assert "+High <- s = -1" in {m.rule.text(space) for m in mining.rules}
+
+
+def test_rows_and_text() -> None:
+    mining = mine(POLICY, played(), seed=0)
+    row = next(row for row in mining.to_rows() if row["rule"] == "+Left <- a & b")
+    assert row["paper"] == "+action(0) <- f0=1, f1=1"
+    assert row["action"] == "Left"
+    assert row["conditions"] == 2
+    assert "+Left <- a & b" in mining.text()
+    assert set(mining.seconds) == {"intervals", "importance", "rules", "filter"}
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[str, int, int]] = []
+    mine(POLICY, played(500), seed=0, on_progress=lambda *news: told.append(news))
+    assert told[0] == ("weigh features", 0, 1)
+    assert told[-1] == ("learn rules", 6, 6)
+
+
+def test_values_outside_the_given_intervals_are_named() -> None:
+    intervals = Intervals(
+        tuple(np.array([-0.5], np.float32) for _ in range(4)), tuple(np.array([0.5], np.float32) for _ in range(4))
+    )
+    with pytest.raises(LegibleError, match="the value 1 of feature 'a' lies in none"):
+        mine(POLICY, experiences(np.ones((20, 4)), [0] * 20), seed=0, intervals=intervals)
+
+
+def test_one_episode_is_not_enough() -> None:
+    with pytest.raises(LegibleError, match="at least two episodes"):
+        mine(POLICY, experiences(np.ones((5, 4)), [0] * 5, episode_ids=[0] * 5), seed=0)
+
+
+def test_one_action_only_gives_no_rules() -> None:
+    assert mine(POLICY, experiences(np.ones((40, 4)), [0] * 40), seed=0).rules == ()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"held_out": 0.0},
+        {"held_out": 1.0},
+        {"sampled": 1.5},
+        {"min_accuracy": -0.1},
+        {"min_coverage": 2},
+        {"weighed_states": -1},
+        {"criterion": "luck"},
+    ],
+)
+def test_bad_settings_are_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(LegibleError, match=next(iter(bad))):
+        MiningSettings(**bad)
+
+
+def test_the_papers_settings() -> None:
+    paper = MiningSettings.paper()
+    assert (paper.sampled, paper.optimizations, paper.description_length_allowance) == (0.2, 5, 128.0)
+    assert (paper.weighed_states, paper.lime_samples) == (100, 5000)
+    assert (paper.min_accuracy, paper.min_coverage) == (0.9, 0.01)
+    assert mine(POLICY, played(), seed=0, settings=paper).rules
+
+
+def test_the_whole_of_step_one_on_pacman() -> None:
+    """A policy that follows the food: its rules say just that."""
+
+    def follow(observations: np.ndarray) -> np.ndarray:
+        scores = np.tile([0.0, 0.0, 0.0, 0.0, -0.5], (len(observations), 1))
+        scores += 2.0 * np.pad(observations[:, 9:13], ((0, 0), (0, 1)))
+        scores -= 1.0 - observations[:, 62:67]
+        return scores
+
+    policy = load_policy(follow, output="values", n_features=69, n_actions=5)
+    seen = collect(policy, "legible/PacmanSmall-v0", 120, seed=0)
+    mining = mine(policy, seen, seed=0)
+    assert Rule("+", 3, (Condition.equals(12, 1),)) in [m.rule for m in mining.rules]
+    assert Rule("-", 1, (Condition.equals(10, 0),)) in [m.rule for m in mining.rules]

@@ -1,0 +1,740 @@
+"""Rollouts: against a plain loop, slot by slot, bit by bit; and how actions are drawn."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from legible.environments import EnvironmentSpec, UnfitEnvironmentError
+from legible.errors import LegibleError
+from legible.play import (
+    BatchSlots,
+    Episodes,
+    PolicyChooser,
+    SingleSlots,
+    Slots,
+    StepRecord,
+    check_exploration,
+    check_policy,
+    choose_actions,
+    episode_seeds,
+    make_slots,
+    one_thread,
+    play_episodes,
+)
+from legible.policies import Policy, PolicyError, load_policy
+from legible.streams import policy_keys
+from toy_environments import Constant, Faulty, Noisy, Rowwise, Scripted, Shifted, Spaces
+
+SMALL = "legible/PacmanSmall-v0"
+TAXI = next(name for name in gymnasium.registry if name.startswith("Taxi-"))
+MAKERS: dict[str, tuple[Callable[[], gymnasium.Env], int, int]] = {
+    "Scripted": (Scripted, 2, 2),
+    "Noisy": (Noisy, 3, 4),
+    "Shifted": (Shifted, 1, 4),
+    "CartPole": (EnvironmentSpec("CartPole-v1").make, 4, 2),
+    "FrozenLake": (EnvironmentSpec("FrozenLake-v1").make, 1, 4),
+    "Taxi": (EnvironmentSpec(TAXI).make, 1, 6),
+    "Pacman": (EnvironmentSpec(SMALL).make, 69, 5),
+}
+
+
+def play(slots: Slots, policy: Policy, seeds: Sequence[int], **options: Any) -> tuple[Episodes, list[StepRecord]]:
+    steps: list[StepRecord] = []
+    exploration = {key: options.pop(key) for key in ("epsilon", "sample") if key in options}
+    played = play_episodes(slots, PolicyChooser(policy, seeds, **exploration), seeds, on_step=steps.append, **options)
+    return played, steps
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """Two dataclasses of arrays are equal to the bit."""
+    for column in fields(one):
+        first, second = getattr(one, column.name), getattr(other, column.name)
+        assert first.dtype == second.dtype, column.name
+        np.testing.assert_array_equal(first, second, err_msg=column.name)
+
+
+def assert_same_steps(one: list[StepRecord], other: list[StepRecord], *, idle: bool = True) -> None:
+    """Two recordings are equal to the bit; without `idle`, in the rows that played."""
+    assert len(one) == len(other)
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_array_equal(first.episodes, second.episodes)
+        rows = np.ones(len(first.episodes), bool) if idle else first.episodes >= 0
+        for column in fields(first):
+            np.testing.assert_array_equal(getattr(first, column.name)[rows], getattr(second, column.name)[rows])
+
+
+def play_plainly(env: gymnasium.Env, policy: Policy, seed: int) -> tuple[float, int, bool, float]:
+    """One episode as the documentation of Gymnasium plays it."""
+    observation, info = env.reset(seed=seed)
+    total, steps, over = 0.0, 0, False
+    while not over:
+        row = np.ravel(observation).astype(np.float32)[None]
+        action = int(np.argmax(policy.scores(row)[0])) + int(env.action_space.start)
+        observation, reward, terminated, truncated, info = env.step(action)
+        total, steps, over = total + float(reward), steps + 1, terminated or truncated
+    return total, steps, truncated and not terminated, float(info.get("is_success", np.nan))
+
+
+# Whole episodes
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_episodes_are_those_of_a_plain_loop(name: str) -> None:
+    make, width, n_actions = MAKERS[name]
+    policy = Rowwise(width, n_actions, seed=5)
+    seeds = [1000 * i + 7 for i in range(9)]
+    slots = SingleSlots([make() for _ in range(4)])
+    played, _ = play(slots, policy, seeds)
+    expected = [play_plainly(make(), policy, seed) for seed in seeds]
+    np.testing.assert_array_equal(played.seeds, seeds)
+    for i, column in enumerate((played.returns, played.lengths, played.truncated, played.success)):
+        np.testing.assert_array_equal(column, [episode[i] for episode in expected])
+    assert len(played) == 9
+
+
+def test_truncated_episodes_are_told_from_finished_ones() -> None:
+    for ends in ("terminated", "truncated"):
+        played, _ = play(SingleSlots([Scripted(ends=ends)]), Constant(0, 1), [1003, 2])
+        assert played.truncated.tolist() == [ends == "truncated"] * 2
+        assert played.returns.tolist() == [6.0, 3.0]
+        told = [1.0, 0.0] if ends == "terminated" else [np.nan, np.nan]
+        np.testing.assert_array_equal(played.success, told)
+
+
+def test_gymnasium_s_own_limit_truncates() -> None:
+    played, _ = play(make_slots("toy/Limited-v0", 2), Constant(0, 1), [5, 1])
+    assert played.lengths.tolist() == [2, 1]
+    assert played.truncated.tolist() == [True, False]
+
+
+def test_actions_are_counted_from_zero_and_handed_over_with_their_numbers() -> None:
+    env = Shifted()
+    played, steps = play(SingleSlots([env]), Constant(0, 0, 3, 1), [4])
+    assert env.actions == [0, 0, 0, 0]
+    assert {int(step.actions[0]) for step in steps} == {2}
+    played, _ = play(SingleSlots([env]), Constant(9, 0, 3, 1), [4])
+    assert played.returns.tolist() == [-8.0]
+    assert [step.observations[0, 0] for step in steps] == [3.0, 4.0, 5.0, 3.0]
+
+
+def test_without_seeds_nothing_is_played() -> None:
+    env = Scripted()
+    played, steps = play(SingleSlots([env]), Constant(0, 1), [])
+    assert len(played) == 0
+    assert not steps
+    assert not env.seeds_seen
+
+
+# Which slot plays which episode
+
+
+def schedule(lengths: Sequence[int], n: int) -> list[list[int]]:
+    """For every step the episode of every slot: free slots take the next episode, lowest slot first."""
+    waiting = list(range(len(lengths)))
+    playing, left = [-1] * n, [0] * n
+    trace = []
+    while True:
+        for slot in range(n):
+            if left[slot] == 0:
+                playing[slot] = waiting.pop(0) if waiting else -1
+                left[slot] = lengths[playing[slot]] if playing[slot] >= 0 else 0
+        if max(playing) < 0:
+            return trace
+        trace.append(list(playing))
+        left = [max(steps - 1, 0) for steps in left]
+
+
+def test_a_free_slot_takes_the_next_episode() -> None:
+    ended: list[int] = []
+    played, steps = play(
+        SingleSlots([Scripted(), Scripted()]), Constant(0, 1), [3, 1, 2, 101, 201, 4], on_episode=ended.append
+    )
+    expected = [[0, 1], [0, 2], [0, 2], [3, 4], [5, -1], [5, -1], [5, -1], [5, -1]]
+    assert [step.episodes.tolist() for step in steps] == expected
+    taken = [[0, 0], [1, 0], [2, 1], [0, 0], [0, 0], [1, 0], [2, 0], [3, 0]]
+    assert [step.steps.tolist() for step in steps] == taken
+    assert ended == [1, 2, 2, 1]
+    assert played.lengths.tolist() == [3, 1, 2, 1, 1, 4]
+    assert schedule([3, 1, 2, 1, 1, 4], 2) == expected
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=15), st.integers(1, 5))
+def test_the_order_follows_from_the_list_alone(lengths: list[int], n: int) -> None:
+    ended: list[int] = []
+    seeds = [100 * i + length for i, length in enumerate(lengths)]
+    slots = SingleSlots([Scripted() for _ in range(n)])
+    played, steps = play(slots, Constant(0, 1), seeds, on_episode=ended.append)
+    assert [step.episodes.tolist() for step in steps] == schedule(lengths, n)
+    assert played.lengths.tolist() == lengths
+    assert played.returns.tolist() == [length * (length + 1) / 2 for length in lengths]
+    assert sum(ended) == len(lengths)
+    assert all(ended)
+    for step in steps:
+        busy = step.episodes >= 0
+        # What was seen before the step, and what came of it.
+        np.testing.assert_array_equal(step.observations[busy, 0], np.array(seeds)[step.episodes[busy]])
+        np.testing.assert_array_equal(step.observations[busy, 1], step.steps[busy])
+        np.testing.assert_array_equal(step.rewards[busy], step.steps[busy] + 1)
+
+
+def test_slots_beyond_the_episodes_rest() -> None:
+    envs = [Scripted() for _ in range(5)]
+    played, steps = play(SingleSlots(envs), Constant(0, 1), [2, 3])
+    assert played.lengths.tolist() == [2, 3]
+    assert [step.episodes.tolist() for step in steps] == [[0, 1, -1, -1, -1]] * 2 + [[-1, 1, -1, -1, -1]]
+    assert [env.seeds_seen for env in envs] == [[2], [3], [], [], []]
+    assert {step.scores.shape for step in steps} == {(5, 2)}
+
+
+def test_resting_slots_show_the_policy_an_observation_that_exists() -> None:
+    """A policy may refuse or divide by what is no observation, such as zero here."""
+
+    def only_real(observations: np.ndarray) -> np.ndarray:
+        assert set(observations[:, 0].tolist()) <= {3.0, 4.0, 5.0}
+        return np.tile(1 / observations, (1, 4))
+
+    policy = load_policy(only_real, output="values", n_features=1, n_actions=4)
+    played, _ = play(SingleSlots([Shifted() for _ in range(3)]), policy, [8])
+    assert played.lengths.tolist() == [4]
+
+
+def test_slots_can_be_used_again() -> None:
+    policy = Rowwise(69, 5)
+    slots = make_slots(EnvironmentSpec(SMALL), 6)
+    first, first_steps = play(slots, policy, [5, 6, 7, 8, 9, 10, 11, 12], epsilon=0.3)
+    play(slots, policy, [90, 91])
+    again, again_steps = play(slots, policy, [5, 6, 7, 8, 9, 10, 11, 12], epsilon=0.3)
+    assert_same(first, again)
+    assert_same_steps(first_steps, again_steps, idle=False)
+
+
+# The same bits
+
+
+def network(n_features: int, n_actions: int) -> Policy:
+    torch.manual_seed(3)
+    hidden = torch.nn.Linear(n_features, 64)
+    return load_policy(torch.nn.Sequential(hidden, torch.nn.ReLU(), torch.nn.Linear(64, n_actions)), output="values")
+
+
+@pytest.mark.parametrize("name", [SMALL, "CartPole-v1", "toy_environments:Noisy"])
+def test_the_same_list_gives_the_same_bits(name: str) -> None:
+    width, n_actions = {SMALL: (69, 5), "CartPole-v1": (4, 2)}.get(name, (3, 4))
+    policy = network(width, n_actions)
+    seeds = episode_seeds(3, 10, 20)
+    runs = [play(make_slots(name, 8), policy, seeds, epsilon=0.2) for _ in range(2)]
+    assert_same(runs[0][0], runs[1][0])
+    assert_same_steps(runs[0][1], runs[1][1])
+    assert len(set(runs[0][0].returns.tolist())) > 5
+
+
+@pytest.mark.parametrize("kind", ["values", "log-probabilities"])
+@pytest.mark.parametrize("name", ["toy_environments:Noisy", SMALL])
+def test_an_episode_depends_on_its_seed_alone(name: str, kind: str) -> None:
+    """Not on the number of slots, the order of the list, or the neighbours."""
+    policy = Rowwise(69 if name == SMALL else 3, 5 if name == SMALL else 4, kind=kind)
+    exploration = {"epsilon": 0.1, "sample": kind != "values"}
+    seeds = np.array(episode_seeds(1, 0, 24))
+    reference, _ = play(make_slots(name, 24), policy, seeds.tolist(), **exploration)
+    rng = np.random.default_rng(0)
+    for n in (1, 3, 7):
+        order = rng.permutation(len(seeds))
+        played, _ = play(make_slots(name, n), policy, seeds[order].tolist(), **exploration)
+        for column in fields(Episodes):
+            np.testing.assert_array_equal(getattr(played, column.name), getattr(reference, column.name)[order])
+    assert len(np.unique(reference.returns)) > 10
+
+
+# Native batches
+
+
+@pytest.mark.parametrize(("n", "episodes", "epsilon"), [(16, 50, 0.3), (5, 12, 0.0), (8, 3, 1.0), (1, 3, 0.5)])
+def test_a_batch_of_pacman_games_plays_as_single_ones_do(n: int, episodes: int, epsilon: float) -> None:
+    policy, seeds = Rowwise(69, 5, seed=2), episode_seeds(4, 0, episodes)
+    batch = make_slots(EnvironmentSpec(SMALL), n)
+    single = make_slots(EnvironmentSpec("legible.environments.pacman:PacmanEnv", {"maze": "small", "step_cap": 400}), n)
+    assert isinstance(batch, BatchSlots)
+    assert isinstance(single, SingleSlots)
+    ours, our_steps = play(batch, policy, seeds, epsilon=epsilon)
+    theirs, their_steps = play(single, policy, seeds, epsilon=epsilon)
+    assert_same(ours, theirs)
+    assert_same_steps(our_steps, their_steps, idle=False)
+    assert np.isfinite(ours.success).all()
+
+
+def test_games_that_are_won_are_told_alike() -> None:
+    """A lane with one ghost behind a long way: going east wins."""
+    lane = "\n".join(["%" * 21, "%P..               G%", "%" * 21])
+    east = Constant(0, 0, 1, 0, 0)
+    seeds = list(range(7))
+    arguments = {"maze": lane, "step_cap": 50}
+    ours, _ = play(make_slots(EnvironmentSpec(SMALL, arguments), 3), east, seeds)
+    theirs, _ = play(make_slots(EnvironmentSpec("legible.environments.pacman:PacmanEnv", arguments), 3), east, seeds)
+    assert_same(ours, theirs)
+    assert ours.success.tolist() == [1.0] * 7
+
+
+def test_a_cut_off_batch_goes_on_with_the_next_episode() -> None:
+    policy, seeds = Rowwise(69, 5, seed=2), list(range(20))
+    ours, our_steps = play(make_slots(SMALL, 6), policy, seeds, step_limit=4, epsilon=0.5)
+    singles = make_slots("legible.environments.pacman:PacmanEnv", 6)
+    theirs, their_steps = play(singles, policy, seeds, step_limit=4, epsilon=0.5)
+    assert_same(ours, theirs)
+    assert_same_steps(our_steps, their_steps, idle=False)
+    assert ours.lengths.max() == 4
+    assert ours.truncated.any()
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("name", ["Noisy", "Shifted", "Scripted", "FrozenLake"])
+def test_any_vector_environment_that_can_be_reset_by_parts_fits(name: str, copy: bool) -> None:
+    make, width, n_actions = MAKERS[name]
+    policy, seeds = Rowwise(width, n_actions, seed=1), [100 * i + 1 + i % 5 for i in range(17)]
+    envs = SyncVectorEnv([make] * 4, copy=copy, autoreset_mode=AutoresetMode.DISABLED)
+    slots = BatchSlots(envs)
+    ours, our_steps = play(slots, policy, seeds, epsilon=0.4)
+    theirs, their_steps = play(SingleSlots([make() for _ in range(4)]), policy, seeds, epsilon=0.4)
+    assert_same(ours, theirs)
+    assert_same_steps(our_steps, their_steps, idle=False)
+    slots.close()
+    assert envs.closed
+
+
+# Making slots
+
+
+def test_an_environment_object_makes_one_slot() -> None:
+    env = Scripted()
+    slots = make_slots(env, 256)
+    assert slots.n == 1
+    played, _ = play(slots, Constant(0, 1), [3, 104])
+    assert played.lengths.tolist() == [3, 4]
+    assert env.seeds_seen == [3, 104]
+    assert not env.closed
+
+
+def test_slots_close_what_they_opened() -> None:
+    slots = make_slots("toy_environments:Scripted", 3)
+    assert [env.closed for env in slots._envs] == [False] * 3
+    slots.close()
+    assert [env.closed for env in slots._envs] == [True] * 3
+
+
+def test_what_does_not_fit_is_closed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import toy_environments
+
+    opened: list[gymnasium.Env] = []
+
+    class Continuous(Spaces):
+        def __init__(self, limit: int = 99) -> None:
+            super().__init__(action_space=gymnasium.spaces.Box(0, 1))
+            if len(opened) >= limit:
+                raise RuntimeError("no more memory")
+            opened.append(self)
+            self.closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    monkeypatch.setattr(toy_environments, "Continuous", Continuous, raising=False)
+    with pytest.raises(UnfitEnvironmentError, match="actions are a Box space"):
+        make_slots("toy_environments:Continuous", 4)
+    assert [env.closed for env in opened] == [True] * 4
+    opened.clear()
+    with pytest.raises(UnfitEnvironmentError, match="RuntimeError: no more memory"):
+        make_slots(EnvironmentSpec("toy_environments:Continuous", {"limit": 2}), 4)
+    assert [env.closed for env in opened] == [True] * 2
+
+
+def test_a_factory_that_makes_one_environment_for_all_is_refused() -> None:
+    env = Scripted()
+    with pytest.raises(UnfitEnvironmentError, match="the same environment twice; every slot needs its own"):
+        SingleSlots([env, Scripted(), env])
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_there_must_be_a_slot(n: int) -> None:
+    with pytest.raises(LegibleError, match=f"at least one slot is needed, got {n}"):
+        make_slots(SMALL, n)
+
+
+def test_a_vector_environment_is_no_environment() -> None:
+    with pytest.raises(UnfitEnvironmentError, match="a SyncVectorEnv is no environment"):
+        make_slots(SyncVectorEnv([Scripted]), 2)
+
+
+# What goes wrong in an episode
+
+
+@pytest.mark.parametrize("reward", ["nan", "inf", "-inf"])
+def test_rewards_must_be_finite(reward: str) -> None:
+    slots = SingleSlots([Faulty(reward) for _ in range(2)])
+    words = rf"gave the reward {reward} in step 2 of the episode with seed 603; rewards must be finite"
+    with pytest.raises(UnfitEnvironmentError, match=words):
+        play(slots, Constant(0, 1), [1, 102, 203, 603, 5])
+
+
+@pytest.mark.parametrize(
+    ("fault", "words", "cause"),
+    [
+        ("step", "in the episode with seed 603 the environment raised ZeroDivisionError: division", ZeroDivisionError),
+        ("reset", "in the episode with seed 603 the environment raised RuntimeError: out of cheese", RuntimeError),
+        ("four", "in the episode with seed 603 the environment raised ValueError: not enough values", ValueError),
+        ("wide", "its own space, 2 numbers wide, does not hold", ValueError),
+    ],
+)
+def test_an_environment_that_fails_is_quoted(fault: str, words: str, cause: type[Exception]) -> None:
+    slots = SingleSlots([Faulty(fault) for _ in range(2)])
+    with pytest.raises(UnfitEnvironmentError, match=words) as failure:
+        play(slots, Constant(0, 1), [1, 102, 203, 603, 5])
+    assert isinstance(failure.value.__cause__, cause)
+
+
+@pytest.mark.parametrize("slots", [lambda: make_slots("toy/Scripted-v0", 2), lambda: make_slots(SMALL, 2)])
+def test_endless_episodes_are_cut_off(slots: Callable[[], Slots]) -> None:
+    made = slots()
+    policy = Constant(*[0.0] * made.n_actions)
+    played, _ = play(made, policy, [100, 200, 300], step_limit=3)
+    assert played.lengths.tolist() == [3, 3, 3]
+    assert played.truncated.tolist() == [True] * 3
+    assert np.isnan(played.success).all()
+
+
+def test_an_episode_that_ends_with_the_limit_is_not_cut_off() -> None:
+    played, _ = play(SingleSlots([Scripted()]), Constant(0, 1), [3, 2, 4], step_limit=3)
+    assert played.truncated.tolist() == [False, False, True]
+    assert played.lengths.tolist() == [3, 2, 3]
+
+
+@pytest.mark.parametrize("limit", [0, -5])
+def test_the_limit_must_leave_a_step(limit: int) -> None:
+    with pytest.raises(LegibleError, match=f"step_limit must be at least 1, got {limit}"):
+        play(SingleSlots([Scripted()]), Constant(0, 1), [3], step_limit=limit)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "3", True, 2**63])
+def test_wrong_seeds_are_refused_before_anything_is_played(seed: object) -> None:
+    env = Scripted()
+    with pytest.raises(LegibleError, match="seed"):
+        play_episodes(SingleSlots([env]), PolicyChooser(Constant(0, 1), [3]), [3, seed])
+    assert not env.seeds_seen
+
+
+# What is told about each step
+
+
+def test_records_are_the_listener_s_own() -> None:
+    """Nothing that happens later changes them, even if the policy's scores are a view of the observations."""
+    policy = load_policy(lambda observations: observations, output="values", n_features=2, n_actions=2)
+    _, steps = play(SingleSlots([Scripted(), Scripted()]), policy, [4, 103, 205])
+    for step in steps:
+        np.testing.assert_array_equal(step.scores, step.observations)
+        busy = step.episodes >= 0
+        np.testing.assert_array_equal(step.observations[busy, 1], step.steps[busy])
+
+
+def test_a_policy_that_overwrites_its_input_changes_no_record() -> None:
+    class Careless(Constant):
+        def scores(self, observations: np.ndarray) -> np.ndarray:
+            scores = super().scores(observations)
+            observations[:] = -1
+            return scores
+
+    _, steps = play(make_slots("toy/Scripted-v0", 2), Careless(0, 1), [4, 3])
+    assert all((step.observations >= 0).all() for step in steps)
+
+
+def test_rewards_add_up_to_returns() -> None:
+    played, steps = play(make_slots(SMALL, 5), Rowwise(69, 5), list(range(12)), epsilon=0.5)
+    returns, lengths = np.zeros(12), np.zeros(12, int)
+    for step in steps:
+        busy = step.episodes >= 0
+        np.testing.assert_array_equal(step.steps[busy], lengths[step.episodes[busy]])
+        returns[step.episodes[busy]] += step.rewards[busy]
+        lengths[step.episodes[busy]] += 1
+    np.testing.assert_array_equal(returns, played.returns)
+    np.testing.assert_array_equal(lengths, played.lengths)
+
+
+def test_listening_changes_nothing() -> None:
+    policy, seeds = network(69, 5), list(range(15))
+    heard, _ = play(make_slots(SMALL, 6), policy, seeds, epsilon=0.1)
+    alone = play_episodes(make_slots(SMALL, 6), PolicyChooser(policy, seeds, epsilon=0.1), seeds)
+    assert_same(heard, alone)
+
+
+# Threads
+
+
+@pytest.mark.parametrize("fault", [None, "step"])
+def test_threads_of_torch_are_given_back(fault: str | None) -> None:
+    before = torch.get_num_threads()
+    seen: list[int] = []
+
+    def listen(step: StepRecord) -> None:
+        seen.append(torch.get_num_threads())
+
+    torch.set_num_threads(2)
+    try:
+        slots = SingleSlots([Faulty(fault) if fault else Scripted()])
+        chooser = PolicyChooser(Constant(0, 1), [603])
+        if fault:
+            with pytest.raises(UnfitEnvironmentError):
+                play_episodes(slots, chooser, [603], on_step=listen)
+        else:
+            play_episodes(slots, chooser, [603], on_step=listen)
+        assert set(seen) == {1}
+        assert torch.get_num_threads() == 2
+        with pytest.raises(KeyError), one_thread():
+            raise KeyError
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+# From scores to actions
+
+STEPS = np.zeros(20_000, np.int64)
+MANY = policy_keys(range(20_000))
+
+
+def frequencies(scores: Sequence[float], **exploration: Any) -> np.ndarray:
+    """How often each action is taken, over many episodes at once."""
+    rows = np.tile(np.array(scores, np.float32), (len(MANY), 1))
+    return np.bincount(choose_actions(rows, MANY, STEPS, **exploration), minlength=len(scores))
+
+
+SCORES = arrays(np.float32, st.tuples(st.integers(1, 8), st.integers(1, 6)), elements=st.floats(-5, 5, width=32))
+
+
+@settings(deadline=None)  # the first call may have to compile
+@given(SCORES)
+def test_without_exploration_the_first_of_the_best_is_taken(scores: np.ndarray) -> None:
+    keys, steps = policy_keys(range(len(scores))), np.arange(len(scores))
+    np.testing.assert_array_equal(choose_actions(scores, keys, steps), scores.argmax(axis=1))
+    np.testing.assert_array_equal(choose_actions(scores.astype(np.float64), keys, steps), scores.argmax(axis=1))
+    np.testing.assert_array_equal(choose_actions(np.asfortranarray(scores), keys, steps), scores.argmax(axis=1))
+
+
+@settings(deadline=None)  # the first call may have to compile
+@given(SCORES, st.floats(0, 1), st.booleans(), st.randoms(use_true_random=False))
+def test_a_row_is_chosen_for_alone(scores: np.ndarray, epsilon: float, sample: bool, random: Any) -> None:
+    keys, steps = policy_keys(range(len(scores))), np.arange(len(scores)) * 3
+    actions = choose_actions(scores, keys, steps, epsilon=epsilon, sample=sample)
+    order = random.sample(range(len(scores)), len(scores))
+    moved = choose_actions(scores[order], keys[order], steps[order], epsilon=epsilon, sample=sample)
+    np.testing.assert_array_equal(moved, actions[order])
+
+
+@settings(deadline=None)  # the first call may have to compile
+@given(SCORES, st.data(), st.floats(0, 1), st.booleans())
+def test_blocked_actions_are_never_taken(scores: np.ndarray, data: Any, epsilon: float, sample: bool) -> None:
+    blocked = data.draw(arrays(np.bool_, scores.shape))
+    blocked[np.arange(len(scores)), scores.argmax(axis=1)] = False
+    guided = np.where(blocked, np.float32(-np.inf), scores)
+    actions = choose_actions(
+        guided, policy_keys(range(len(scores))), np.zeros(len(scores), np.int64), epsilon=epsilon, sample=sample
+    )
+    assert not blocked[np.arange(len(scores)), actions].any()
+
+
+def test_epsilon_one_is_uniform() -> None:
+    assert stats.chisquare(frequencies([5.0, 1.0, 0.0, -3.0, 2.0], epsilon=1.0)).pvalue > 1e-3
+
+
+def test_epsilon_mixes_the_best_with_any() -> None:
+    taken = frequencies([1.0, 9.0, 0.0, 3.0], epsilon=0.2)
+    assert stats.chisquare(taken, len(MANY) * np.array([0.05, 0.85, 0.05, 0.05])).pvalue > 1e-3
+
+
+def test_epsilon_is_uniform_over_what_is_not_blocked() -> None:
+    taken = frequencies([1.0, -np.inf, 0.0, -np.inf], epsilon=1.0)
+    assert taken[[1, 3]].tolist() == [0, 0]
+    assert stats.chisquare(taken[[0, 2]]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("shift", [0.0, -7.5, 500.0])
+def test_samples_follow_the_probabilities(shift: float) -> None:
+    probabilities = np.array([0.5, 0.05, 0.3, 0.15])
+    taken = frequencies(np.log(probabilities) + shift, sample=True)
+    assert stats.chisquare(taken, len(MANY) * probabilities).pvalue > 1e-3
+
+
+def test_samples_and_epsilon_together() -> None:
+    probabilities = np.array([0.6, 0.4])
+    taken = frequencies(np.log(probabilities), sample=True, epsilon=0.5)
+    assert stats.chisquare(taken, len(MANY) * (0.5 * probabilities + 0.25)).pvalue > 1e-3
+
+
+def test_impossible_actions_are_never_sampled() -> None:
+    assert frequencies([-np.inf, 0.0, -np.inf], sample=True).tolist() == [0, len(MANY), 0]
+    taken = frequencies([-np.inf, -1.0, -1.0, -np.inf], sample=True)
+    assert taken[[0, 3]].tolist() == [0, 0]
+    assert stats.chisquare(taken[1:3]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("exploration", [{}, {"sample": True}, {"epsilon": 0.3}])
+def test_where_all_is_blocked_anything_may_be_done(exploration: dict[str, Any]) -> None:
+    assert stats.chisquare(frequencies([-np.inf] * 4, **exploration)).pvalue > 1e-3
+
+
+def test_an_infinite_score_is_the_best() -> None:
+    assert frequencies([0.0, np.inf, 3.0], sample=True).tolist() == [0, len(MANY), 0]
+
+
+def test_draws_differ_from_step_to_step() -> None:
+    """Whether to explore, and what to do, are drawn anew in every step of an episode."""
+    keys = np.repeat(policy_keys([5]), 20_000)
+    rows = np.tile(np.array([0.0, 1.0, 0.0, 0.0], np.float32), (20_000, 1))
+    explored = choose_actions(rows, keys, np.arange(20_000), epsilon=0.4)
+    taken = np.bincount(explored, minlength=4)
+    assert stats.chisquare(taken, 20_000 * np.array([0.1, 0.7, 0.1, 0.1])).pvalue > 1e-3
+    pairs = np.histogram2d(explored[:-1], explored[1:], bins=4)[0]
+    assert stats.chi2_contingency(pairs).pvalue > 1e-3
+
+
+def test_exploring_does_not_decide_what_is_explored() -> None:
+    """Among the rows that explore, actions are uniform; one draw for both questions would favour the first ones."""
+    taken = frequencies([0.0] * 5, epsilon=0.1)
+    assert stats.chisquare(taken[1:]).pvalue > 1e-3
+
+
+# Choosing with a policy
+
+
+def test_greedy_rollouts_of_log_probabilities() -> None:
+    policy = Rowwise(3, 4, kind="log-probabilities")
+    _, steps = play(make_slots("toy_environments:Noisy", 3), policy, [1, 2, 3])
+    for step in steps:
+        np.testing.assert_array_equal(step.actions, step.scores.argmax(axis=1))
+        np.testing.assert_allclose(np.exp(step.scores).sum(axis=1), 1, rtol=1e-5)
+
+
+def test_sampled_rollouts_follow_the_policy() -> None:
+    policy = load_policy(
+        lambda observations: np.tile([0.2, 0.7, 0.1, 0.0], (len(observations), 1)), output="probabilities", n_actions=4
+    )
+    assert policy.kind == "log-probabilities"
+    _, steps = play(make_slots("toy_environments:Noisy", 10), policy, list(range(300)), sample=True)
+    actions = np.concatenate([step.actions[step.episodes >= 0] for step in steps])
+    taken = np.bincount(actions, minlength=4)
+    assert taken[3] == 0
+    assert stats.chisquare(taken[:3], len(actions) * np.array([0.2, 0.7, 0.1])).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.1, np.nan])
+def test_epsilon_is_a_probability(epsilon: float) -> None:
+    with pytest.raises(LegibleError, match="epsilon is a probability between 0 and 1, got"):
+        PolicyChooser(Constant(0, 1), [], epsilon=epsilon)
+
+
+def test_values_cannot_be_sampled_from() -> None:
+    with pytest.raises(LegibleError, match=r"from log-probabilities only, and this policy's scores are values; leave"):
+        check_exploration(Constant(0, 1), 0.0, sample=True)
+    check_exploration(Constant(0, 1, kind="log-probabilities"), 0.0, sample=True)
+
+
+class Returns(Constant):
+    """A policy that breaks its promise."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(0, 1)
+        self.answer = answer
+
+    def scores(self, observations: np.ndarray) -> np.ndarray:  # noqa: ARG002 (a policy's signature)
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (np.zeros((5, 2)), r"must have shape \(1, 2\), but they have shape \(5, 2\)"),
+        (np.zeros((0, 2)), r"must have shape \(1, 2\)"),
+        (np.zeros((1, 3)), r"must have shape \(1, 2\)"),
+        (np.zeros(2), r"must have shape \(1, 2\)"),
+        (np.array([[np.nan, 0.0]]), "NaN for row 0"),
+    ],
+)
+def test_scores_that_cannot_be_are_refused(answer: np.ndarray, words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        play(SingleSlots([Scripted()]), Returns(answer), [3])
+
+
+def test_scores_may_be_whole_numbers_or_a_list() -> None:
+    for answer in (np.array([[0, 1]]), [[0.0, 1.0]]):
+        _, steps = play(SingleSlots([Scripted()]), Returns(answer), [3])
+        assert [step.actions.tolist() for step in steps] == [[1]] * 3
+
+
+def test_a_policy_for_other_observations_is_refused() -> None:
+    with pytest.raises(PolicyError, match="reads observations of 5 features, but these have 2"):
+        play(SingleSlots([Scripted()]), network(5, 2), [3])
+
+
+def test_policies_that_fit_pass() -> None:
+    check_policy(Constant(0, 1), 7, 2)
+    check_policy(Constant(0, 1, n_features=7), 7, 2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (Constant(0, 1, n_features=6), "the policy reads 6 features, but the environment shows 7"),
+        (Constant(0, 1, 2), "the policy chooses among 3 actions, but the environment has 2"),
+        (np.zeros, r"is no policy; make it one with legible\.policies\.load_policy"),
+    ],
+)
+def test_policies_that_do_not_fit_are_refused(policy: Any, words: str) -> None:
+    with pytest.raises(LegibleError, match=words):
+        check_policy(policy, 7, 2)
+
+
+# Seeds of episodes
+
+
+@settings(deadline=None)  # the first call may have to compile
+@given(st.integers(0, 2**70), st.integers(0, 2**30 - 200), st.integers(0, 100), st.integers(0, 100))
+def test_blocks_of_episodes_never_share_a_seed(seed: int, first: int, one: int, other: int) -> None:
+    block, following = episode_seeds(seed, first, one), episode_seeds(seed, first + one, other)
+    assert block + following == episode_seeds(seed, first, one + other)
+    assert len(set(block + following)) == one + other
+    assert all(0 <= number < 2**31 for number in block + following)
+
+
+def test_blocks_far_apart_are_disjoint() -> None:
+    assert not set(episode_seeds(9, 0, 5000)) & set(episode_seeds(9, 5000, 5000))
+    assert not set(episode_seeds(9, 0, 5000)) & set(episode_seeds(9, 2**30 - 5000, 5000))
+
+
+def test_another_study_has_other_episodes() -> None:
+    assert episode_seeds(1, 0, 10) != episode_seeds(2, 0, 10)
+    starts = [episode_seeds(seed, 0, 1)[0] for seed in range(1000)]
+    assert stats.kstest(np.array(starts) / 2**30, "uniform").pvalue > 1e-3
+
+
+def test_the_last_seed_is_within_bounds() -> None:
+    assert max(episode_seeds(seed, 2**30 - 1, 1)[0] for seed in range(1000)) < 2**31
+    assert episode_seeds(0, 2**30, 0) == []
+
+
+@pytest.mark.parametrize(("first", "count"), [(-1, 5), (0, -1), (2**30, 1), (0, 2**30 + 1)])
+def test_episodes_outside_the_range_are_refused(first: int, count: int) -> None:
+    with pytest.raises(LegibleError, match=f"episodes {first} … {first + count} lie outside"):
+        episode_seeds(0, first, count)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None])
+def test_a_study_s_seed_is_a_whole_number(seed: Any) -> None:
+    with pytest.raises(LegibleError, match="a seed is a whole number"):
+        episode_seeds(seed, 0, 1)

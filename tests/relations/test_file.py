@@ -1,0 +1,572 @@
+"""The relations file: its language, its errors, writing and reading back, and the files that come with the package."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from legible.environments.pacman.features import pacman_features
+from legible.features import Feature, FeatureSpace, deciles
+from legible.relations import (
+    ANY,
+    EQUAL,
+    HOLDS,
+    NEGATE,
+    Affine,
+    FeatureRelation,
+    MetamorphicRelation,
+    RelationError,
+    RelationFileError,
+    Table,
+    dump_relations,
+    generalise,
+    load_relations,
+    map_states,
+    parse_relations,
+    reflect,
+    share_cuts,
+    shipped_features,
+    shipped_relations,
+)
+from legible.rules import parse_rule
+
+COLUMNS = ("presence", "x", "y", "vx", "vy", "cos_h", "sin_h")
+ROWS = ("ego", *(f"vehicle{n}" for n in range(1, 10)))
+HIGHWAY = FeatureSpace.of(
+    [f"{row}.{column}" for row in ROWS for column in COLUMNS], ["LANE_LEFT", "IDLE", "LANE_RIGHT", "FASTER", "SLOWER"]
+)
+WITHOUT_HEADING = FeatureSpace.of(
+    [f"{row}.{column}" for row in ROWS[:5] for column in COLUMNS[:5]], [action.name for action in HIGHWAY.actions]
+)
+INTERSECTION = FeatureSpace.of(HIGHWAY.names, ["SLOWER", "IDLE", "FASTER"])
+SMALL = FeatureSpace(
+    (
+        *(Feature(name) for name in ("left.gap", "right.gap", "left.speed", "right.speed", "y")),
+        Feature("lane", "categorical"),
+        Feature("length", sentinels=(-1.0,)),
+    ),
+    FeatureSpace.of([], ["Left", "Right", "Stay"]).actions,
+)
+
+
+def read(text: str, space: FeatureSpace = SMALL) -> tuple[MetamorphicRelation, ...]:
+    return parse_relations('[[relation]]\nname = "r"\nactions = { map = { Left = "Right" } }\n' + text, space, "r.toml")
+
+
+def pairs(relation: MetamorphicRelation, space: FeatureSpace = SMALL) -> dict[str, tuple[str, object]]:
+    names = space.names
+    return {names[fr.feature]: (names[fr.image_feature], fr.relation) for fr in relation.features}
+
+
+# --- The language ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form", ['swap = ["left.*", "right.*"]', 'swap = [["left.gap", "right.gap"], ["left.speed", "right.speed"]]']
+)
+def test_swap(form):
+    (relation,) = read(form)
+    assert pairs(relation) == {
+        "left.gap": ("right.gap", EQUAL),
+        "right.gap": ("left.gap", EQUAL),
+        "left.speed": ("right.speed", EQUAL),
+        "right.speed": ("left.speed", EQUAL),
+    }
+
+
+def test_cycle_goes_to_the_next():
+    (relation,) = read('cycle = ["left.gap", "right.speed", "y"]')
+    assert {name: image for name, (image, _) in pairs(relation).items()} == {
+        "left.gap": "right.speed",
+        "right.speed": "y",
+        "y": "left.gap",
+    }
+
+
+def test_statements_on_one_feature():
+    (relation,) = read(
+        """
+        negate = "*.gap"
+        ignore = ["*.speed"]
+        reflect = { features = "y", about = 0.5 }
+        map = [{ features = "lane", values = [[0, 1], [0, 2]] }]
+        drop = "length"
+        """
+    )
+    assert pairs(relation) == {
+        "left.gap": ("left.gap", NEGATE),
+        "right.gap": ("right.gap", NEGATE),
+        "left.speed": ("left.speed", ANY),
+        "right.speed": ("right.speed", ANY),
+        "y": ("y", reflect(0.5)),
+        "lane": ("lane", Table(((0, 1), (0, 2)))),
+    }
+    assert relation.unmapped == (6,)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("", EQUAL),
+        (", negate = true", NEGATE),
+        (", about = 2", reflect(2.0)),
+        (", times = 2", Affine(2.0)),
+        (", plus = -1.5", Affine(1.0, -1.5)),
+        (", times = -0.5, plus = 1", Affine(-0.5, 1.0)),
+        (", values = [[0, 1.5]]", Table(((0, 1.5),))),
+        (", any = true", ANY),
+    ],
+)
+def test_pair(how, expected):
+    (relation,) = read(f'pair = {{ from = "left.*", to = "right.*"{how} }}')
+    assert pairs(relation) == {"left.gap": ("right.gap", expected), "left.speed": ("right.speed", expected)}
+
+
+def test_pair_as_tables_of_their_own():
+    (relation,) = read('[[relation.pair]]\nfrom = "y"\nto = "left.gap"\n[[relation.pair]]\nfrom = "left.gap"\nto = "y"')
+    assert pairs(relation) == {"y": ("left.gap", EQUAL), "left.gap": ("y", EQUAL)}
+
+
+@pytest.mark.parametrize(
+    ("actions", "expected"),
+    [
+        ('"same"', [(0, 0), (1, 1), (2, 2)]),
+        ('{ cycle = ["Left", "Stay", "Right"] }', [(0, 2), (2, 1), (1, 0)]),
+        ('{ swap = ["Left", "Right"], same = "Stay" }', [(0, 1), (1, 0), (2, 2)]),
+        ('{ swap = [["Left", "Right"]] }', [(0, 1), (1, 0)]),
+        ('{ map = { Stay = "Left" } }', [(2, 0)]),
+    ],
+)
+def test_actions(actions, expected):
+    made = parse_relations(f'[[relation]]\nname = "r"\nactions = {actions}', SMALL)
+    assert [(r.action, r.image_action) for r in made] == expected
+
+
+def test_words_for_people():
+    (relation,) = read('words = "w"\nnote = "n"\nholds = { "a-v0" = "yes", b = "no" }')
+    assert (relation.name, relation.words, relation.note) == ("r", "w", "n")
+    assert relation.holds == {"a-v0": "yes", "b": "no"}
+
+
+def test_a_statement_twice_is_no_contradiction():
+    (relation,) = read('ignore = ["*.gap", "left.*"]')
+    assert set(pairs(relation)) == {"left.gap", "right.gap", "left.speed"}
+
+
+def test_a_name_that_may_match_nothing():
+    (relation,) = read('negate = ["y", "heading?", "*.width?"]\ndrop = "left.*?"')
+    assert pairs(relation) == {"y": ("y", NEGATE)}
+    assert [SMALL.names[i] for i in relation.unmapped] == ["left.gap", "left.speed"]
+
+
+def test_shift_moves_rows_and_drops_what_falls_off():
+    text = '[[relation]]\nname = "s"\nactions = "same"\nshift = { features = "vehicle{n}.*", by = 7 }'
+    relation = parse_relations(text, HIGHWAY)[0]
+    images = {name: image for name, (image, _) in pairs(relation, HIGHWAY).items()}
+    assert images == {f"vehicle{n}.{c}": f"vehicle{n + 7}.{c}" for n in (1, 2) for c in COLUMNS}
+    assert [HIGHWAY.names[i] for i in relation.unmapped] == [f"vehicle{n}.{c}" for n in range(3, 10) for c in COLUMNS]
+
+
+# --- Errors ----------------------------------------------------------------------------------------------------------
+
+WRONG = [
+    # statement, line, what the error says
+    ('negate = "left.gpa"', 4, "there is no feature called 'left.gpa'. Did you mean 'left.gap'"),
+    ('ignore = [\n  "y",\n  "speed",\n]', 6, "there is no feature called 'speed'"),
+    ('negate = "*.width"', 4, "'*.width' matches no feature"),
+    ('# negate = "y"\nnegate = ["*.gap", "z*"]', 5, "'z*' matches no feature"),
+    ('swap = ["*.gap", "*.width"]', 4, "'*.width' matches no feature"),
+    ('swap = ["left.*", "righ*.*"]', 4, "must hold the same number of '*'"),
+    ('swap = ["l*.gap", "rig*.gap"]', 4, "'l*.gap' matches 'left.gap', but there is no 'rigeft.gap' to go with it"),
+    ('swap = ["y", "length", "lane"]', 4, "a swap needs exactly two names"),
+    ('cycle = [["y"]]', 4, "a cycle needs at least two names"),
+    ('cycle = ["y", "length", "y"]', 4, "'y' stands in the cycle more than once"),
+    ('cycle = "y"', 4, "'cycle' must be a list of names"),
+    ("cycle = [1, 2]", 4, "'cycle' must be a list of names"),
+    ('swap = ["y", "lane"]', 4, "'y' is numeric but 'lane' is categorical"),
+    ('negate = "y"\nignore = "y"', 5, "'y' is mapped in another way by 'negate' in line 4"),
+    (
+        'swap = ["y", "length"]\nignore = [\n"*.gap",\n"length"]',
+        7,
+        "'length' is mapped in another way by 'swap' in line 4",
+    ),
+    ('drop = "y"\nnegate = "y"', 5, "'y' is mapped in another way by 'drop' in line 4"),
+    (
+        'pair = [\n{ from = "left.gap", to = "y" },\n{ from = "right.gap", to = "y" }]',
+        6,
+        "'right.gap' and 'left.gap' (line 5) would both become 'y'; the pairing of features must be one-to-one",
+    ),
+    ('pair = { from = "y" }', 4, "'pair' needs 'to'"),
+    ('pair = { from = "y", to = 3 }', 4, "'from' and 'to' of a pair must be names"),
+    ('pair = { from = "y", to = "y", about = 1, negate = true }', 4, "in one way only, got 'negate' and 'about'"),
+    ('pair = { from = "y", to = "y", negate = false }', 4, "'negate' must be true or left out"),
+    ('pair = { from = "y", to = "y", times = 0 }', 4, "'times' must not be 0"),
+    ('pair = { from = "y", to = "y", plus = "1" }', 4, "'plus' must be a finite number"),
+    ('reflect = { features = "y", abuot = 1 }', 4, "unknown key 'abuot' in 'reflect'. Did you mean 'about'"),
+    ('reflect = { features = "y", about = inf }', 4, "'about' must be a finite number"),
+    ('reflect = "y"', 4, "'reflect' must be a table with features and about"),
+    ('negate = "length"', 4, "'length' cannot be negated: -1 means something else than a number"),
+    ('negate = { features = "y" }', 4, "'negate' must be a name or a list of names"),
+    ('map = { features = "lane", values = [[0, 1, 2]] }', 4, "'values' must be a list of pairs"),
+    ('map = { features = "lane", values = [] }', 4, "'values' must be a list of pairs"),
+    ('map = { features = "lane", values = [[0, true]] }', 4, "'values' must be a finite number"),
+    ('shift = { features = "*.gap", by = 1 }', 4, "must hold {n}, the row's number, once"),
+    ('shift = { features = "car{n}.gap", by = 1 }', 4, "'car{n}.gap' matches no feature"),
+    ('shift = { features = "car{n}.gap", by = 0 }', 4, "whole number of rows other than 0"),
+    ('ignroe = "y"', 4, "unknown key 'ignroe'. Did you mean 'ignore'"),
+    ("words = 3", 4, "'words' must be a text"),
+    ('\nholds = { a = "perhaps" }', 5, "'holds' for 'a' is 'perhaps'; it must be one of yes, nearly, partly, no"),
+    ('holds = "yes"', 4, "'holds' must be a table"),
+    ('negate = ["y"', 4, "not valid TOML"),
+    ('negate = "y"\nnegate = "y"', 5, "not valid TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "message"), WRONG)
+def test_errors_name_the_line(text, line, message):
+    with pytest.raises(RelationFileError) as error:
+        read(text)
+    assert message in str(error.value)
+    assert str(error.value).startswith(f"r.toml:{line}: ")
+    assert error.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "there is no [[relation]]"),
+        ("\n[relation]\nname = 3", 2, "there is no [[relation]]"),
+        ('[[relation]]\nname = "r"\n[[relations]]\nname = "s"', 3, "unknown key 'relations'"),
+        ('\n[[relation]]\nactions = "same"', 2, "has no 'name'"),
+        ('\n[[relation]]\nname = "turn"', 2, "'turn' has no 'actions'"),
+        ('[[relation]]\nname = "r"\nactions = "some"', 3, "'actions' must be \"same\" or a table"),
+        (
+            '[[relation]]\nname = "r"\nactions = { swap = ["Left", "Rihgt"] }',
+            3,
+            "no action called 'Rihgt'. Did you mean",
+        ),
+        ('[[relation]]\nname = "r"\nactions = { same = "Up" }', 3, "The actions are Left, Right, Stay"),
+        ('[[relation]]\nname = "r"\nactions = { sawp = ["Left", "Right"] }', 3, "unknown key 'sawp' in 'actions'"),
+        ('[[relation]]\nname = "r"\nactions = { map = ["Left"] }', 3, "'map' of actions must be a table"),
+        (
+            '[[relation]]\nname = "r"\n[relation.actions]\nswap = ["Left", "Right"]\nsame = [\n"Left"]',
+            4,
+            "both 'Right' and 'Left'",
+        ),
+        (
+            '[[relation]]\nname = "r"\nactions = { map = { Left = "Stay", Right = "Stay" } }',
+            3,
+            "two actions become 'Stay'",
+        ),
+    ],
+)
+def test_errors_about_actions_and_the_file(text, line, message):
+    with pytest.raises(RelationFileError) as error:
+        parse_relations(text, SMALL, "r.toml")
+    assert message in str(error.value)
+    assert str(error.value).startswith(f"r.toml:{line}: ")
+
+
+TWO_RELATIONS = """
+[[relation]]
+name = "first"
+actions = "same"
+words = '''
+[[relation]]
+negate = "nothing"
+'''
+negate = "y" # negate = "nothing"
+
+[[relation]]
+name = "second"
+actions = "same"
+ignore = "y"
+negate = [ # not "nothing" here
+  "left.gap", "nothing",
+]
+"""
+
+
+def test_the_line_is_that_of_the_right_relation_whatever_texts_and_comments_say():
+    with pytest.raises(RelationFileError, match=r"^r.toml:16: there is no feature called 'nothing'"):
+        parse_relations(TWO_RELATIONS, SMALL, "r.toml")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(RelationError, match="cannot be read"):
+        load_relations(tmp_path / "none.toml", SMALL)
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(RelationError, match="not UTF-8"):
+        load_relations(tmp_path / "binary.toml", SMALL)
+    (tmp_path / "bad.toml").write_text("[[relation]]\nname = 3\n")
+    with pytest.raises(RelationFileError, match=r"bad\.toml:2: 'name' must be a text"):
+        load_relations(tmp_path / "bad.toml", SMALL)
+
+
+# --- There and back --------------------------------------------------------------------------------------------------
+
+numbers = st.floats(-1e6, 1e6, width=32)
+value_relations = st.one_of(
+    st.sampled_from([EQUAL, EQUAL, ANY, NEGATE, Affine(1.0)]),
+    st.builds(reflect, numbers),
+    st.builds(Affine, numbers.filter(bool), st.floats(-1e6, 1e6)),
+    st.builds(Table, st.lists(st.tuples(numbers, numbers), min_size=1, max_size=4).map(tuple)),
+)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+PLAIN = FeatureSpace.of([f"f{i}" for i in range(7)], ["Left", "Right", "Stay"])
+
+
+@st.composite
+def relation_sets(draw):
+    """Some relations, each for some pairs of actions."""
+    made = []
+    for _ in range(draw(st.integers(1, 3))):
+        features = draw(st.permutations(range(7)))[: draw(st.integers(0, 7))]
+        images = draw(st.permutations(sorted(features) if draw(st.booleans()) else range(7)))[: len(features)]
+        unmapped = draw(st.sets(st.integers(0, 6))) - set(features)
+        drawn = [(i, j, draw(value_relations)) for i, j in zip(features, images, strict=True)]
+        people = draw(st.tuples(texts, texts, st.dictionaries(texts, st.sampled_from(HOLDS), max_size=2), texts))
+        for a, b in draw(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=3)):
+            frs = tuple(FeatureRelation(a, b, i, j, r) for i, j, r in drawn)
+            made.append(MetamorphicRelation(a, b, frs, tuple(unmapped), *people))
+    return tuple(made)
+
+
+@given(relation_sets())
+@settings(max_examples=100, deadline=None)
+def test_what_is_written_reads_back_equal(relations):
+    text = dump_relations(relations, PLAIN)
+    assert parse_relations(text, PLAIN) == relations
+    assert dump_relations(parse_relations(text, PLAIN), PLAIN) == text
+
+
+def test_written_files_are_short(tmp_path):
+    space = pacman_features(2)
+    turn = load_relations(shipped_relations("legible/PacmanSmall-v0")[0].path, space)
+    text = dump_relations(turn, space)
+    assert text.count("[[relation]]") == 1
+    assert 'actions = { cycle = ["North", "East", "South", "West"] }' in text
+    assert '  ["food.north", "food.east", "food.south", "food.west"],' in text
+    (tmp_path / "turn.toml").write_text(text, encoding="utf-8")
+    assert load_relations(tmp_path / "turn.toml", space) == turn
+
+
+# --- Files that come with the package --------------------------------------------------------------------------------
+
+SHIPPED = [
+    *((f"legible/Pacman{level}{nc}-v0", pacman_features(2)) for level in ("Small", "Medium") for nc in ("", "NC")),
+    *((f"legible/PacmanOriginal{nc}-v0", pacman_features(4)) for nc in ("", "NC")),
+    *((f"{name}-v0", HIGHWAY) for name in ("highway", "highway-fast", "merge", "roundabout")),
+    ("legible/HighwayFast-v0", HIGHWAY),
+    *((f"{name}-v0", WITHOUT_HEADING) for name in ("highway", "highway-fast", "merge", "roundabout")),
+    ("intersection-v0", INTERSECTION),
+    *((env, shipped_features(env)) for env in ("CartPole-v1", "MountainCar-v0", "Acrobot-v1", "LunarLander-v3")),
+    *((env, shipped_features(env)) for env in ("FrozenLake-v1", "FrozenLake8x8-v1")),
+]
+
+
+@pytest.mark.parametrize(("env", "space"), SHIPPED, ids=[env for env, _ in SHIPPED])
+def test_shipped_files_load_and_can_be_written_again(env, space):
+    files = shipped_relations(env)
+    assert files
+    for name, path, _ in files:
+        relations = load_relations(path, space)
+        assert relations
+        assert all(r.name and r.words and r.holds for r in relations), name
+        assert parse_relations(dump_relations(relations, space), space) == relations
+
+
+def test_the_defaults_are_the_papers():
+    def defaults(env):
+        return [name for name, _, default in shipped_relations(env) if default]
+
+    assert defaults("legible/PacmanMediumNC-v0") == ["turn"]
+    assert defaults("highway-fast-v0") == ["vehicles", "mirror-3-lanes"]
+    assert defaults("highway_env:highway-v0") == defaults("highway-v0") == ["vehicles", "mirror-4-lanes"]
+    assert defaults("farama/Highway-v0") == defaults("legible/Highway-v0") == ["vehicles", "mirror-3-lanes"]
+    assert defaults("legible/Merge-v0") == ["vehicles", "mirror-merge"]
+    assert defaults("roundabout-v0") == ["vehicles", "mirror-roundabout"]
+    assert defaults("intersection-v0") == ["vehicles"]
+    assert defaults("CartPole-v1") == ["cartpole"]
+    assert defaults("MountainCar-v0") == []
+    assert defaults("FrozenLake-v1") == []
+    assert shipped_relations("Pong-v5") == []
+    assert shipped_features("Pong-v5") is None
+
+
+def test_the_turn_is_a_dozen_lines():
+    text = shipped_relations("legible/PacmanSmall-v0")[0].path.read_text(encoding="utf-8")
+    statements = text[text.index("[[relation]]") : text.index("holds")]
+    assert len(statements.splitlines()) <= 12
+
+
+def shipped(env: str, name: str, space: FeatureSpace) -> tuple[MetamorphicRelation, ...]:
+    return load_relations(next(file.path for file in shipped_relations(env) if file.name == name), space)
+
+
+def texts_of(text: str, relations, space: FeatureSpace) -> set[str]:
+    made = generalise(parse_rule(text, space), relations)
+    return {rule.text(space) for rule in made.rule_set.rules}
+
+
+@pytest.mark.parametrize("first", range(1, 10))
+def test_vehicles_gives_every_other_vehicle(first):
+    relations = shipped("highway-v0", "vehicles", HIGHWAY)
+    made = texts_of(f"-FASTER <- vehicle{first}.x <= 0.2 & vehicle{first}.vx <= 0", relations, HIGHWAY)
+    assert made == {f"-FASTER <- vehicle{n}.x <= 0.2 & vehicle{n}.vx <= 0" for n in range(1, 10)}
+
+
+def test_vehicles_moves_all_rows_alike_and_never_ego():
+    relations = shipped("highway-v0", "vehicles", HIGHWAY)
+    made = texts_of("-FASTER <- ego.vx > 0.5 & vehicle2.x <= 0.2 & vehicle5.y <= 0", relations, HIGHWAY)
+    assert made == {f"-FASTER <- ego.vx > 0.5 & vehicle{n}.x <= 0.2 & vehicle{n + 3}.y <= 0" for n in range(1, 7)}
+    assert texts_of("+IDLE <- ego.vx > 0.5", relations, HIGHWAY) == {"+IDLE <- ego.vx > 0.5"}
+
+
+def test_vehicles_applies_to_all_actions_of_the_intersection():
+    relations = shipped("intersection-v0", "vehicles", INTERSECTION)
+    for action in INTERSECTION.action_names:
+        assert len(texts_of(f"+{action} <- vehicle3.x <= 0.2", relations, INTERSECTION)) == 9
+
+
+def test_the_mirror_of_the_highway():
+    relations = shipped("highway-v0", "mirror-4-lanes", HIGHWAY)
+    left = parse_rule("+LANE_LEFT <- ego.y > 0.25 & vehicle1.x <= 0.1 & 0 < vehicle1.y <= 0.5", HIGHWAY)
+    right = parse_rule("+LANE_RIGHT <- ego.y < 0.5 & vehicle1.x <= 0.1 & -0.5 <= vehicle1.y < 0", HIGHWAY)
+    assert generalise(left, relations).rule_set.rules == (left, right)
+    assert generalise(right, relations).rule_set.rules == (right, left)
+    assert len(texts_of("+IDLE <- vehicle1.y > 0.2", relations, HIGHWAY)) == 2
+    assert len(texts_of("+IDLE <- vehicle1.x > 0.2", relations, HIGHWAY)) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "env", "lanes"),
+    [("mirror-3-lanes", "highway-v0", 3), ("mirror-4-lanes", "highway-v0", 4), ("mirror-merge", "merge-v0", 2)],
+)
+def test_the_mirror_sends_each_lane_to_its_counterpart(file, env, lanes):
+    mirror = next(r for r in shipped(env, file, HIGHWAY) if r.action == 0)
+    states = np.zeros((lanes, len(HIGHWAY)), np.float32)
+    states[:, HIGHWAY.feature_index("ego.y")] = np.arange(lanes) * 4 / (4 * lanes)
+    images, _ = map_states(mirror, states)
+    assert np.allclose(
+        images[:, HIGHWAY.feature_index("ego.y")], states[::-1, HIGHWAY.feature_index("ego.y")], atol=1e-7
+    )
+
+
+def test_vehicles_and_mirror_together():
+    relations = (*shipped("highway-v0", "vehicles", HIGHWAY), *shipped("highway-v0", "mirror-3-lanes", HIGHWAY))
+    made = texts_of("-LANE_LEFT <- 0.05 < ego.y <= 0.3 & vehicle1.y > 0.1 & vehicle1.x <= 0.2", relations, HIGHWAY)
+    assert len(made) == 18
+
+
+def test_rules_on_shared_cuts_stay_on_shared_cuts():
+    relations = (*shipped("highway-v0", "vehicles", HIGHWAY), *shipped("highway-v0", "mirror-3-lanes", HIGHWAY))
+    observations = np.random.default_rng(3).uniform(-1, 1, (500, len(HIGHWAY))).astype(np.float32)
+    intervals = share_cuts(deciles(HIGHWAY, observations), HIGHWAY, relations)
+    y = HIGHWAY.feature_index("ego.y")
+    vy = HIGHWAY.feature_index("vehicle4.vy")
+    for k in range(1, 5):
+        body = [f"{intervals.lows[i][k]!r} < {HIGHWAY.names[i]} <= {intervals.highs[i][k]!r}" for i in (y, vy)]
+        text = f"+LANE_LEFT <- {' & '.join(body)}".replace("np.float32(", "").replace(")", "")
+        made = generalise(parse_rule(text, HIGHWAY), relations).rule_set.rules
+        assert made[0] == parse_rule(text, HIGHWAY)
+        assert len(made) == 18
+        for condition in (c for rule in made for c in rule.conditions):
+            (number,) = np.flatnonzero(intervals.highs[condition.feature] == np.float32(condition.high))
+            assert intervals.lows[condition.feature][number] == np.float32(condition.low)
+
+
+def test_the_exchange_of_four_ghosts_gives_every_order():
+    space = pacman_features(4)
+    relations = shipped("legible/PacmanOriginal-v0", "exchange-4-ghosts", space)
+    one = texts_of("-North <- ghost2.path.north & open.north", relations, space)
+    assert one == {f"-North <- ghost{i}.path.north & open.north" for i in range(4)}
+    two = texts_of("+Stop <- ghost0.scared & not ghost3.scared", relations, space)
+    assert len(two) == 12
+
+
+def test_a_mirrored_rule_of_pacman():
+    space = pacman_features(2)
+    made = texts_of(
+        "+East <- ghost0.bearing.nw & open.north", shipped("legible/PacmanSmall-v0", "mirror-east-west", space), space
+    )
+    assert made == {"+East <- ghost0.bearing.nw & open.north", "+West <- ghost0.bearing.ne & open.north"}
+    made = texts_of(
+        "+Stop <- ghost0.bearing.nw & open.north", shipped("legible/PacmanSmall-v0", "mirror-north-south", space), space
+    )
+    assert made == {"+Stop <- ghost0.bearing.nw & open.north", "+Stop <- ghost0.bearing.sw & open.south"}
+
+
+# --- Do they hold? One step from mirrored states of Gymnasium's environments -----------------------------------------
+
+
+def one_step(env, state, action):
+    env.reset(seed=0)
+    env.unwrapped.state = state
+    observation, reward, terminated, *_ = env.unwrapped.step(action)
+    return observation, reward, terminated
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "middle", "exact"),
+    [
+        ("CartPole-v1", [2.3, 2.0, 0.2, 2.0], 0.0, 0.0),
+        ("Acrobot-v1", [3.1, 3.1, 5.0, 9.0], 0.0, 1e-6),
+        ("MountainCar-v0", [0.55, 0.05], [-np.pi / 6, 0.0], 1e-6),
+    ],
+)
+def test_mirrors_of_classic_control_hold(name, scale, middle, exact):
+    env = gymnasium.make(name)
+    relations = load_relations(shipped_relations(name)[0].path, shipped_features(name))
+    assert {r.action for r in relations} == set(range(env.action_space.n))
+    states = np.random.default_rng(0).uniform(-1, 1, (100, len(scale))) * scale
+    for relation in relations:
+        for offset in states:
+            state, mirrored = offset + middle, -offset + middle
+            observation, *outcome = one_step(env, state, relation.action)
+            other, *other_outcome = one_step(env, mirrored, relation.image_action)
+            images, defined = map_states(relation, [observation])
+            assert defined.all()
+            assert np.abs(images[0] - other).max() <= exact
+            assert outcome == other_outcome
+    env.close()
+
+
+def test_the_names_fit_the_environments():
+    sizes = {"CartPole-v1": 4, "MountainCar-v0": 2, "Acrobot-v1": 6}
+    for name, size in sizes.items():
+        env = gymnasium.make(name)
+        assert env.observation_space.shape == (size,) == (len(shipped_features(name)),)
+        assert env.action_space.n == len(shipped_features(name).actions)
+        env.close()
+    lander = shipped_features("LunarLander-v3")
+    assert (len(lander), len(lander.actions)) == (8, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "lake"),
+    [
+        ("FrozenLake-v1", ["SHFF", "FFFH", "HFFF", "FFHF"]),
+        ("FrozenLake8x8-v1", ["SFFHFFFF", *["FFFFFFFF"] * 2, "FFFFFFFH", "HFFFFFFF", *["FFFFFFFF"] * 2, "FFFFHFFF"]),
+    ],
+)
+def test_the_grid_turn_holds_on_lakes_that_look_the_same_from_all_sides(name, lake):
+    env = FrozenLakeEnv(desc=lake)
+    relations = load_relations(shipped_relations(name)[0].path, shipped_features(name))
+    cells = np.arange(env.observation_space.n, dtype=np.float32)[:, None]
+
+    def after(cell: int, action: int) -> set[tuple[float, int, bool]]:
+        return {(round(p, 9), to, end) for p, to, _, end in env.P[cell][action]}
+
+    assert len(relations) == 4
+    for relation in relations:
+        images, defined = map_states(relation, cells)
+        assert defined.all()
+        turned = images[:, 0].astype(int)
+        for cell in range(len(cells)):
+            expected = {(p, int(turned[to]), end) for p, to, end in after(cell, relation.action)}
+            assert after(int(turned[cell]), relation.image_action) == expected

@@ -1,0 +1,707 @@
+"""Metamorphic relations: the paper's definitions and examples, laws of generalising, shared cuts, images of states."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from legible.environments.pacman.features import pacman_features
+from legible.features import Feature, FeatureSpace, Intervals, above, below
+from legible.relations import (
+    ANY,
+    EQUAL,
+    NEGATE,
+    Affine,
+    FeatureRelation,
+    MetamorphicRelation,
+    RelationError,
+    Table,
+    by_name,
+    describe,
+    generalise,
+    generalise_all,
+    load_relations,
+    map_action,
+    map_states,
+    reflect,
+    share_cuts,
+    shipped_relations,
+)
+from legible.rules import Condition, Rule, RuleSet, parse_rule
+
+NORTH, SOUTH, EAST, WEST, STOP = range(5)
+PACMAN = pacman_features(2)
+TURN = load_relations(shipped_relations("legible/PacmanSmall-v0")[0].path, PACMAN)
+
+
+def rule(text: str) -> Rule:
+    return parse_rule(text, PACMAN)
+
+
+def rules_of(made: object) -> set[Rule]:
+    return set(made.rule_set.rules)
+
+
+# --- The paper's running example -------------------------------------------------------------------------------------
+
+FR = FeatureRelation(0, 2, 62, 64, EQUAL)
+RHO_1 = Rule("-", 0, (Condition.equals(62, 0),))
+RHO_2 = Rule("-", 2, (Condition.equals(64, 0),))
+
+
+def state(**values: float) -> np.ndarray:
+    observation = np.zeros(69, np.float32)
+    for name, value in values.items():
+        observation[int(name[1:])] = value
+    return observation
+
+
+def test_state_action_pairs_of_the_figure_are_related():
+    assert FR.related((state(f62=1), 0), (state(f64=1), 2))
+    assert FR.related((state(f62=0, f64=1), 0), (state(f62=1, f64=0), 2))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((state(f62=1), 0), (state(f64=0), 2)),
+        ((state(f62=1), 2), (state(f64=1), 2)),
+        ((state(f62=1), 0), (state(f64=1), 0)),
+        ((state(f64=1), 2), (state(f62=1), 0)),
+    ],
+)
+def test_other_state_action_pairs_are_not(first, second):
+    assert not FR.related(first, second)
+    assert not MetamorphicRelation.of([FR]).related(first, second)
+
+
+def test_a_metamorphic_relation_relates_states_by_all_its_feature_relations():
+    mr = MetamorphicRelation.of([FR, FeatureRelation(0, 2, 2, 4)])
+    assert mr.related((state(f62=1, f2=1), 0), (state(f64=1, f4=1), 2))
+    assert not mr.related((state(f62=1, f2=1), 0), (state(f64=1, f4=0), 2))
+
+
+def test_rules_of_the_running_example_are_related():
+    mr = MetamorphicRelation.of([FR])
+    assert FR.rules_related(RHO_1, RHO_2)
+    assert mr.rules_related(RHO_1, RHO_2)
+    assert generalise(RHO_1, [mr]).rule_set == RuleSet((RHO_1, RHO_2), source=RHO_1)
+    assert generalise(RHO_2, [mr]).rule_set.rules == (RHO_2,)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Rule("+", 2, (Condition.equals(64, 0),)),
+        Rule("-", 0, (Condition.equals(64, 0),)),
+        Rule("-", 2, (Condition.equals(64, 1),)),
+        Rule("-", 2, (Condition.equals(62, 0),)),
+        Rule("-", 2, (Condition.equals(9, 1),)),
+    ],
+)
+def test_rules_of_another_polarity_head_or_value_are_not(other):
+    assert not FR.rules_related(RHO_1, other)
+    assert not MetamorphicRelation.of([FR]).rules_related(RHO_1, other)
+
+
+def test_rules_that_both_do_not_speak_of_the_pair_are_related():
+    assert FR.rules_related(Rule("-", 0, (Condition.equals(9, 1),)), Rule("-", 2, (Condition.equals(11, 1),)))
+
+
+def test_any_relates_every_value_but_not_a_value_with_none():
+    fr = FeatureRelation(0, 2, 67, 67, ANY)
+    one, two = Rule("+", 0, (Condition(67, 1, 2),)), Rule("+", 2, (Condition(67, 5, 9),))
+    assert fr.rules_related(one, two)
+    assert fr.related((state(f67=1), 0), (state(f67=7), 2))
+    assert not fr.rules_related(one, Rule("+", 2, ()))
+
+
+# --- The appendix, relation by relation ------------------------------------------------------------------------------
+
+APPENDIX_ACTIONS = [(0, 2), (2, 1), (1, 3), (3, 0)]
+APPENDIX_PAIRS = [
+    *[(2, 4), (3, 5), (4, 3), (5, 2)],
+    *[(9, 11), (10, 12), (11, 10), (12, 9)],
+    *[(15, 17), (16, 18), (17, 19), (18, 20), (19, 21), (20, 22), (21, 15), (22, 16)],
+    *[(23, 25), (24, 26), (25, 24), (26, 23)],
+    *[(29, 31), (30, 32), (31, 30), (32, 29)],
+    *[(39, 41), (40, 42), (41, 43), (42, 44), (43, 45), (44, 46), (45, 39), (46, 40)],
+    *[(47, 49), (48, 50), (49, 48), (50, 47)],
+    *[(53, 55), (54, 56), (55, 54), (56, 53)],
+    *[(62, 64), (63, 65), (64, 63), (65, 62)],
+]
+APPENDIX_IGNORED = [67, 68, 36, 37, 60, 61]
+
+
+@pytest.mark.parametrize(("a", "b"), APPENDIX_ACTIONS)
+def test_the_turn_is_the_appendix(a, b):
+    (relation,) = [r for r in TURN if r.action == a]
+    expected = {FeatureRelation(a, b, i, j, EQUAL) for i, j in APPENDIX_PAIRS}
+    expected |= {FeatureRelation(a, b, c, c, ANY) for c in APPENDIX_IGNORED}
+    assert (relation.action, relation.image_action) == (a, b)
+    assert set(relation.features) == expected
+    assert relation.ignored == set(APPENDIX_IGNORED)
+
+
+def test_the_turn_has_the_four_pairs_of_actions_and_no_more():
+    assert [(r.action, r.image_action) for r in TURN] == [(0, 2), (2, 1), (1, 3), (3, 0)]
+
+
+def test_the_turn_for_four_ghosts():
+    space = pacman_features(4)
+    turn = load_relations(shipped_relations("legible/PacmanOriginal-v0")[0].path, space)
+    general = {(i, j) for i, j in APPENDIX_PAIRS if i < 14}
+    ghost = {(i - 14, j - 14) for i, j in APPENDIX_PAIRS if 14 <= i < 38}
+    pairs = general | {(14 + 24 * k + i, 14 + 24 * k + j) for k in range(4) for i, j in ghost}
+    pairs |= {(110, 112), (111, 113), (112, 111), (113, 110)}
+    ignored = {14 + 24 * k + i for k in range(4) for i in (22, 23)} | {115, 116}
+    assert [(r.action, r.image_action) for r in turn] == [(0, 2), (2, 1), (1, 3), (3, 0)]
+    for relation in turn:
+        equal = {(fr.feature, fr.image_feature) for fr in relation.features if fr.relation == EQUAL}
+        assert equal == pairs
+        assert relation.ignored == ignored
+        assert len(relation.features) == len(pairs) + len(ignored)
+
+
+@pytest.mark.parametrize("action", ["North", "South", "East", "West"])
+@pytest.mark.parametrize("polarity", "+-")
+def test_four_rules_for_a_direction(action, polarity):
+    made = generalise(rule(f"{polarity}{action} <- open.north & ghost0.bearing.ne & food.length <= 3"), TURN)
+    assert len(made.rule_set) == 4
+    assert {r.action for r in made.rule_set.rules} == {NORTH, SOUTH, EAST, WEST}
+    assert {r.polarity for r in made.rule_set.rules} == {polarity}
+
+
+def test_the_four_rules_written_out():
+    made = generalise(rule("+North <- food.north & not open.west & ghost1.heading.stop & 2 < ghost0.length <= 5"), TURN)
+    same = "ghost1.heading.stop & 2 < ghost0.length <= 5"
+    assert rules_of(made) == {
+        rule(f"+North <- food.north & not open.west & {same}"),
+        rule(f"+East <- food.east & not open.north & {same}"),
+        rule(f"+South <- food.south & not open.east & {same}"),
+        rule(f"+West <- food.west & not open.south & {same}"),
+    }
+
+
+def test_one_rule_for_stop():
+    stop = rule("-Stop <- food.north & pacman.x <= 3")
+    made = generalise(stop, TURN)
+    assert made.rule_set == RuleSet((stop,), source=stop)
+    assert made.removed == ()
+
+
+def test_coordinates_are_removed_from_the_rule_itself_too():
+    given_rule = rule("+North <- food.north & pacman.x <= 3 & 2 < ghost1.y <= 4")
+    made = generalise(given_rule, TURN)
+    assert made.rule_set.source == given_rule
+    assert made.rule_set.rules[0] == rule("+North <- food.north")
+    assert {c.feature for c in made.removed} == {67, 61}
+    assert rules_of(made) == {rule(f"+{d.title()} <- food.{d}") for d in ("north", "east", "south", "west")}
+
+
+def test_a_rule_with_nothing_but_coordinates_is_reported():
+    given_rule = rule("+North <- pacman.x <= 3")
+    made = generalise(given_rule, TURN)
+    assert made.is_empty
+    assert made.removed == given_rule.conditions
+    assert made.rule_set == RuleSet((), source=given_rule)
+    assert "not generalised" in describe(made.rule_set, PACMAN)
+
+
+def test_every_image_is_related_to_its_rule_by_the_definition():
+    start = rule("+North <- food.north & ghost0.path.west")
+    made = generalise(start, TURN).rule_set.rules
+    by_action = {r.action: r for r in made}
+    for relation in TURN:
+        assert relation.rules_related(by_action[relation.action], by_action[relation.image_action])
+
+
+# --- Value relations -------------------------------------------------------------------------------------------------
+
+finite = st.floats(-1e6, 1e6, width=32)
+
+
+@st.composite
+def conditions(draw, feature=0):
+    shape = draw(st.sampled_from(["both", "low", "high", "value"]))
+    low, high = sorted((draw(finite), draw(finite)))
+    if shape == "value" or low == high:
+        return Condition.equals(feature, high)
+    return Condition(feature, -np.inf if shape == "high" else low, np.inf if shape == "low" else high)
+
+
+def holds(condition: Condition, value: float) -> bool:
+    return bool(np.float32(condition.low) < np.float32(value) <= np.float32(condition.high))
+
+
+def near(condition: Condition, values: list[float]) -> list[float]:
+    """Values of interest: those given, the ends and their neighbours."""
+    ends = [end for end in (condition.low, condition.high) if np.isfinite(end)]
+    return [*values, *ends, *map(float, above(ends)), *map(float, below(ends))]
+
+
+@given(conditions(), st.lists(finite, max_size=4))
+def test_negation_is_exact(condition, values):
+    (image,) = NEGATE.images(condition, 7)
+    assert image.feature == 7
+    assert NEGATE.images(image, 0) == (condition,)
+    for x in near(condition, values):
+        assert holds(condition, x) == holds(image, -x)
+
+
+def test_negation_by_hand():
+    (image,) = NEGATE.images(Condition(0, 1.0, 2.0), 0)
+    assert [holds(image, y) for y in (-2.0, -1.5, -1.0, below(-2.0), below(-1.0))] == [True, True, False, False, True]
+    assert NEGATE.images(Condition(0, 0.0, np.inf), 0) == (Condition(0, -np.inf, float(below(0.0))),)
+    assert NEGATE.images(Condition.equals(0, 0.0), 0) == (Condition.equals(0, 0.0),)
+    assert NEGATE.images(Condition.equals(0, 3.0), 0) == (Condition.equals(0, -3.0),)
+
+
+abouts = st.one_of(st.sampled_from([0.25, 1 / 3, 0.375, -0.5235987755982988, 3.5]), st.floats(-1e4, 1e4, width=32))
+affines = st.one_of(
+    st.builds(reflect, abouts),
+    st.builds(Affine, st.just(1.0), st.floats(-1e4, 1e4)),
+    st.builds(Affine, st.floats(0.125, 8.0), st.floats(-100, 100)),
+    st.builds(Affine, st.floats(-8.0, -0.125), st.floats(-100, 100)),
+)
+
+
+@given(affines, conditions(), st.lists(finite, max_size=4))
+def test_the_image_holds_where_the_condition_held(affine, condition, values):
+    """Exact for every value, whatever the map's rounding (single values apart, which go to single values)."""
+    if condition.value is not None:
+        (image,) = affine.images(condition, 1)
+        assert image.value == float(affine.apply(condition.value))
+        return
+    for image in affine.images(condition, 1):
+        assert image.value is None
+        for y in near(image, values):
+            assert holds(image, y) == holds(condition, float(affine.undo(y)))
+
+
+@given(affines, conditions())
+def test_only_intervals_narrower_than_the_rounding_have_no_image(affine, condition):
+    if not affine.images(condition, 1):
+        assert np.isfinite([condition.low, condition.high]).all()
+        lowest, highest = sorted(affine.apply([condition.low, condition.high]))
+        assert highest <= np.nextafter(lowest, np.float32(np.inf)) + np.spacing(lowest)
+
+
+@given(affines, finite)
+def test_a_settled_cut_maps_there_and_back(affine, cut):
+    settled = affine.settle(cut)
+    assert affine.source_cut(affine.image_cut(settled)) == settled
+    assert affine.settle(settled) == settled
+    on_image = affine.settle(cut, on_image=True)
+    assert affine.image_cut(affine.source_cut(on_image)) == on_image
+
+
+@given(st.builds(reflect, abouts), finite)
+def test_settling_keeps_the_value_at_the_cut_and_moves_less_than_the_rounding(mirror, cut):
+    settled = mirror.settle(cut)
+    rounding = np.spacing(np.float32(max(abs(cut), abs(float(mirror.apply(cut))), abs(mirror.shift))))
+    assert cut <= settled <= cut + rounding
+
+
+def test_reflection_by_hand():
+    about_three = reflect(3.0)
+    assert float(about_three.apply(1.0)) == 5.0
+    assert about_three.contains(1.0, 5.0)
+    assert not about_three.contains(1.0, 4.0)
+    (image,) = about_three.images(Condition(0, 4.0, 5.0), 0)
+    assert [holds(image, y) for y in (0.75, 1.0, 1.5, 2.0)] == [False, True, True, False]
+    assert about_three.images(Condition.equals(0, 1.0), 0) == (Condition.equals(0, 5.0),)
+
+
+def test_about_is_a_float32_so_that_the_middle_stays():
+    third = float(np.float32(1 / 3))
+    assert float(reflect(1 / 3).apply(third)) == third
+    assert float(reflect(1 / 3).apply(0.0)) == float(np.float32(2 / 3))
+
+
+def test_an_interval_narrower_than_the_rounding_has_no_image():
+    far = Affine(1.0, 1e8)
+    assert far.images(Condition(0, 1.0, 1.5), 0) == ()
+
+
+def test_affine_and_table_refuse_nonsense():
+    for bad in ({"scale": 0.0}, {"scale": np.inf}, {"scale": 1.0, "shift": np.nan}):
+        with pytest.raises(RelationError):
+            Affine(**bad)
+    for pairs in ((), ((0, np.inf),)):
+        with pytest.raises(RelationError):
+            Table(pairs)
+
+
+# --- Generalising ----------------------------------------------------------------------------------------------------
+
+
+def test_every_image_of_a_value_gives_a_rule():
+    several = Table(((0, 1), (0, 2), (3, 4)))
+    mr = MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 0, several), FeatureRelation(0, 1, 1, 1, several)))
+    start = Rule("+", 0, (Condition.equals(0, 0), Condition.equals(1, 0)))
+    images = {Rule("+", 1, (Condition.equals(0, x), Condition.equals(1, y))) for x in (1, 2) for y in (1, 2)}
+    assert rules_of(generalise(start, [mr])) == {start} | images
+
+
+@pytest.mark.parametrize("condition", [Condition.equals(0, 7), Condition(0, 0, 5)])
+def test_a_condition_that_is_not_in_the_table_drops_the_image(condition):
+    mr = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 0, Table(((0, 1),)))], name="map")
+    start = Rule("+", 0, (condition,))
+    made = generalise(start, [mr])
+    assert made.rule_set.rules == (start,)
+    assert [(d.rule, d.relation.name, d.condition) for d in made.dropped] == [(start, "map", condition)]
+
+
+def test_a_condition_on_a_feature_that_only_is_an_image_drops_the_image():
+    mr = MetamorphicRelation.of([FR])
+    start = Rule("-", 0, (Condition.equals(62, 0), Condition.equals(64, 1)))
+    assert generalise(start, [mr]).rule_set.rules == (start,)
+
+
+def test_an_unmapped_feature_drops_the_image():
+    mr = MetamorphicRelation(0, 1, (), unmapped=(3,))
+    start = Rule("-", 0, (Condition.equals(3, 0),))
+    other = Rule("-", 0, (Condition.equals(2, 0),))
+    assert generalise(start, [mr]).rule_set.rules == (start,)
+    assert not mr.rules_related(start, Rule("-", 1, ()))
+    assert len(generalise(other, [mr]).rule_set) == 2
+
+
+def test_features_that_are_not_named_stay():
+    mr = MetamorphicRelation(0, 1)
+    start = Rule("-", 0, (Condition(5, 1, 2),))
+    assert generalise(start, [mr]).rule_set.rules == (start, Rule("-", 1, (Condition(5, 1, 2),)))
+
+
+def test_ignored_features_of_relations_that_apply_later_are_removed_too():
+    first = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 2)])
+    second = MetamorphicRelation.of([FeatureRelation(1, 2, 3, 3, ANY)])
+    elsewhere = MetamorphicRelation.of([FeatureRelation(4, 4, 0, 0, ANY)])
+    start = Rule("+", 0, (Condition.equals(0, 1), Condition.equals(3, 1)))
+    made = generalise(start, [first, second, elsewhere])
+    assert [r.features for r in made.rule_set.rules] == [(0,), (2,), (2,)]
+
+
+def test_more_rules_than_allowed_are_refused():
+    drift = MetamorphicRelation(0, 0, (FeatureRelation(0, 0, 0, 0, Affine(1.0, 1.0)),), name="drift")
+    with pytest.raises(RelationError, match=r"more than 256 generalisations under the relations 'drift'"):
+        generalise(Rule("+", 0, (Condition(0, 0, 1),)), [drift])
+    many = Table(tuple((0, y) for y in range(10)))
+    burst = MetamorphicRelation(0, 1, tuple(FeatureRelation(0, 1, i, i, many) for i in range(40)))
+    with pytest.raises(RelationError, match="more than 256"):
+        generalise(Rule("+", 0, tuple(Condition.equals(i, 0) for i in range(40))), [burst])
+    with pytest.raises(RelationError, match="at least 1"):
+        generalise(RHO_1, [], most_rules=0)
+
+
+def test_exactly_as_many_rules_as_allowed_are_fine():
+    made = generalise(rule("+North <- food.north"), TURN, most_rules=4)
+    assert len(made.rule_set) == 4
+    with pytest.raises(RelationError):
+        generalise(rule("+North <- food.north"), TURN, most_rules=3)
+
+
+def test_relations_that_make_no_sense():
+    with pytest.raises(RelationError, match="one is on 0 and 3"):
+        MetamorphicRelation(0, 1, (FeatureRelation(0, 3, 0, 0),), name="odd")
+    with pytest.raises(RelationError, match="'twice' maps feature 0 more than once"):
+        MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 1), FeatureRelation(0, 1, 0, 2)), name="twice")
+    with pytest.raises(RelationError, match="maps to feature 2 more than once"):
+        MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 2), FeatureRelation(0, 1, 1, 2)))
+    with pytest.raises(RelationError, match="maps feature 0 more than once"):
+        MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 2),), unmapped=(0,))
+    with pytest.raises(RelationError, match="from 0 on"):
+        FeatureRelation(0, -1, 0, 0)
+    with pytest.raises(RelationError, match="must be given its actions"):
+        MetamorphicRelation.of([])
+
+
+# --- Laws ------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def pacman_rules(draw, actions=(NORTH, SOUTH, EAST, WEST, STOP)):
+    features = draw(st.sets(st.integers(0, len(PACMAN) - 1), min_size=1, max_size=6))
+    body = []
+    for i in sorted(features):
+        if PACMAN[i].kind == "categorical":
+            body.append(Condition.equals(i, draw(st.sampled_from([0.0, 1.0]))))
+        else:
+            low = draw(st.integers(0, 9))
+            body.append(Condition(i, low, low + draw(st.integers(1, 3))))
+    return Rule(draw(st.sampled_from("+-")), draw(st.sampled_from(actions)), tuple(body))
+
+
+def files(env: str, *names: str) -> tuple[MetamorphicRelation, ...]:
+    shipped = {name: path for name, path, _ in shipped_relations(env)}
+    return tuple(r for name in names for r in load_relations(shipped[name], PACMAN))
+
+
+MIRRORS = files("legible/PacmanSmall-v0", "mirror-east-west", "mirror-north-south")
+EXCHANGE = files("legible/PacmanSmall-v0", "exchange-2-ghosts")
+ALL = (*TURN, *MIRRORS, *EXCHANGE)
+
+
+@pytest.mark.parametrize("relations", [TURN, MIRRORS, EXCHANGE, ALL], ids=["turn", "mirrors", "exchange", "all"])
+@given(start=pacman_rules())
+@settings(max_examples=40, deadline=None)
+def test_any_rule_of_the_set_gives_the_set(relations, start):
+    made = generalise(start, relations)
+    assert made.rule_set.source == start
+    assert all(r.polarity == start.polarity for r in made.rule_set.rules)
+    assert len(rules_of(made)) == len(made.rule_set) <= 16
+    for member in made.rule_set.rules:
+        assert rules_of(generalise(member, relations)) == rules_of(made)
+
+
+@given(pacman_rules(actions=(NORTH, SOUTH, EAST, WEST)), st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_rule_triggers_exactly_where_its_image_triggers_in_the_image(start, data):
+    made = generalise(start, ALL).rule_set.rules
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    states = random_states(np.random.default_rng(seed), made)
+    for member in made:
+        for relation in ALL:
+            if relation.action == member.action:
+                image = generalise(member, [relation]).rule_set.rules[-1]
+                images, defined = map_states(relation, states)
+                assert defined.all()
+                assert np.array_equal(member.matches(states), image.matches(images))
+
+
+def random_states(rng: np.random.Generator, rules) -> np.ndarray:
+    """Random states, and for each rule some in which it triggers."""
+    states = rng.integers(0, 12, (20, len(PACMAN))).astype(np.float32)
+    flags = [i for i, feature in enumerate(PACMAN.features) if feature.kind == "categorical"]
+    states[:, flags] = rng.integers(0, 2, (20, len(flags)))
+    triggered = states[: len(rules)].copy()
+    for row, r in zip(triggered, rules, strict=False):
+        for condition in r.conditions:
+            row[condition.feature] = condition.high
+    return np.concatenate([states, triggered])
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=20)
+def test_four_turns_and_two_mirrors_are_the_identity(seed):
+    states = np.random.default_rng(seed).normal(size=(5, len(PACMAN))).astype(np.float32)
+    turned = states
+    for relation in TURN:
+        turned, _ = map_states(relation, turned)
+    assert np.array_equal(turned, states)
+    assert not np.array_equal(map_states(TURN[0], states)[0], states)
+    for mirror in MIRRORS:
+        back = next(r for r in MIRRORS if r.name == mirror.name and r.action == mirror.image_action)
+        assert np.array_equal(map_states(back, map_states(mirror, states)[0])[0], states)
+
+
+@st.composite
+def mirrored_rules(draw):
+    """Rules on a negated feature, a reflected one and one that stays."""
+    body = [draw(conditions(feature)) for feature in sorted(draw(st.sets(st.integers(0, 2), min_size=1)))]
+    return Rule(draw(st.sampled_from("+-")), draw(st.integers(0, 2)), tuple(body))
+
+
+@given(mirrored_rules(), abouts, st.lists(finite, min_size=3, max_size=6))
+def test_the_laws_of_mirrors_with_any_middle(start, about, values):
+    mirror = tuple(
+        MetamorphicRelation(
+            a, b, (FeatureRelation(a, b, 0, 0, NEGATE), FeatureRelation(a, b, 1, 1, reflect(about))), name="mirror"
+        )
+        for a, b in ((0, 1), (1, 0), (2, 2))
+    )
+    generalisation = generalise(start, mirror)
+    made = generalisation.rule_set.rules
+    # A single value or a very narrow interval may be rounded away by the reflection.
+    assume(not generalisation.dropped and not any(c.feature == 1 and c.value is not None for c in start.conditions))
+    assert 1 <= len(made) <= 2
+    for member in made:
+        assert rules_of(generalise(member, mirror)) == set(made)
+        axes = [near(c, values) for c in member.conditions] or [values]
+        states = np.zeros((max(map(len, axes)), 3), np.float32)
+        for c, axis in zip(member.conditions, axes, strict=True):
+            states[:, c.feature] = np.resize(np.array(axis, np.float32), len(states))
+        (relation,) = [r for r in mirror if r.action == member.action]
+        image = generalise(member, [relation]).rule_set.rules[-1]
+        assert np.array_equal(member.matches(states), image.matches(map_states(relation, states)[0]))
+
+
+def test_generalise_all_is_generalise_for_each():
+    starts = [rule("+North <- food.north"), rule("-East <- not open.east"), rule("+Stop <- food.north")]
+    assert generalise_all(starts, TURN) == [generalise(start, TURN) for start in starts]
+
+
+def test_ten_thousand_rules_take_about_a_second():
+    rng = np.random.default_rng(0)
+    flags = [i for i, feature in enumerate(PACMAN.features) if feature.kind == "categorical"]
+    starts = [
+        Rule("+", int(rng.integers(4)), tuple(Condition.equals(int(i), 1.0) for i in rng.choice(flags, 5, False)))
+        for _ in range(10_000)
+    ]
+    start = time.process_time()
+    made = generalise_all(starts, TURN)
+    assert time.process_time() - start < 2.5  # 0.4 s on one core; the machine may be slow
+    assert sum(len(m.rule_set) for m in made) == 40_000
+
+
+# --- Shared cuts -----------------------------------------------------------------------------------------------------
+
+SPACE = FeatureSpace(
+    (Feature("a"), Feature("b"), Feature("c"), Feature("f", "categorical"), Feature("g", "categorical")), ()
+)
+
+
+def relations_on(*pairs) -> list[MetamorphicRelation]:
+    return [MetamorphicRelation.of([FeatureRelation(0, 1, i, j, r) for i, j, r in pairs])]
+
+
+def intervals(cuts, values=((0,), (1, 2))) -> Intervals:
+    numeric = Intervals.from_cuts(cuts)
+    points = [np.array(v, np.float32) for v in values]
+    return Intervals((*numeric.lows, *map(below, points)), (*numeric.highs, *points))
+
+
+def cuts_of(made: Intervals, feature: int) -> list[float]:
+    return [float(high) for high in made.highs[feature][:-1]]
+
+
+def test_equal_features_share_the_union():
+    made = share_cuts(intervals([[1, 2], [2, 5], [7]]), SPACE, relations_on((0, 1, EQUAL), (3, 4, EQUAL)))
+    assert cuts_of(made, 0) == cuts_of(made, 1) == [1, 2, 5]
+    assert cuts_of(made, 2) == [7]
+    assert made.highs[3].tolist() == made.highs[4].tolist() == [0, 1, 2]
+    assert np.array_equal(made.lows[3], below(made.highs[3]))
+
+
+def test_sharing_goes_on_over_several_relations():
+    made = share_cuts(intervals([[1], [2], [3]]), SPACE, [*relations_on((0, 1, EQUAL)), *relations_on((1, 2, EQUAL))])
+    assert cuts_of(made, 0) == cuts_of(made, 1) == cuts_of(made, 2) == [1, 2, 3]
+
+
+def test_negated_cuts_are_mirrored():
+    made = share_cuts(intervals([[1, 3], [9], [7]]), SPACE, relations_on((0, 0, NEGATE), (2, 2, ANY)))
+    assert cuts_of(made, 0) == [float(below(-3)), float(below(-1)), 1, 3]
+    assert cuts_of(made, 1) == [9]
+    assert cuts_of(made, 2) == [7]
+    for low, high in zip(made.lows[0], made.highs[0], strict=True):
+        (image,) = NEGATE.images(Condition(0, low, high), 0)
+        assert np.float32(image.low) in made.lows[0]
+        assert np.float32(image.high) in made.highs[0]
+
+
+def test_a_cut_and_its_mirror_image_single_out_the_value():
+    made = share_cuts(intervals([[0], [1], [1]]), SPACE, relations_on((0, 0, NEGATE)))
+    assert made.encode([[-1, 0, 0, 0, 1], [0, 0, 0, 0, 1], [1, 0, 0, 0, 1]])[:, 0].tolist() == [0, 1, 2]
+
+
+@given(
+    st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=8),
+    st.lists(st.floats(-100, 100, width=32), max_size=8),
+    st.builds(reflect, st.floats(-10, 10, width=32)),
+)
+@settings(max_examples=50, deadline=None)
+def test_every_interval_has_an_image_among_the_intervals(first, second, mirror):
+    made = share_cuts(intervals([first, second, [1]]), SPACE, relations_on((0, 1, mirror), (1, 0, mirror)))
+    for i, j in ((0, 1), (1, 0)):
+        for k, (low, high) in enumerate(zip(made.lows[i], made.highs[i], strict=True)):
+            there = len(made.lows[j]) - 1 - k
+            ends = (float(made.lows[j][there]), float(made.highs[j][there]))
+            if high > above(low) and ends[1] > above(ends[0]):
+                (image,) = mirror.images(Condition(i, float(low), float(high)), j)
+                assert (image.low, image.high) == ends
+
+
+def test_tables_share_values_and_single_them_out():
+    table = Table(((0, 5), (5, 6)))
+    made = share_cuts(intervals([[3], [3], [3]]), SPACE, relations_on((0, 1, table), (3, 4, table)))
+    assert cuts_of(made, 0) == [float(below(0)), 0, 3, float(below(5)), 5]
+    assert cuts_of(made, 1) == [3, float(below(5)), 5, float(below(6)), 6]
+    assert made.highs[3].tolist() == [0, 5]
+    assert made.highs[4].tolist() == [1, 2, 5, 6]
+    assert share_cuts(intervals([[3], [3], [3]]), SPACE, relations_on((3, 4, NEGATE))).highs[3].tolist() == [-2, -1, 0]
+
+
+def test_cuts_that_never_stop_moving_are_refused():
+    with pytest.raises(RelationError, match="'a' would need more than 1024 cuts"):
+        share_cuts(intervals([[1], [2], [3]]), SPACE, relations_on((0, 0, Affine(1.0, 1.0))))
+
+
+def test_kinds_must_agree():
+    with pytest.raises(RelationError, match="'a' is numeric but 'f'"):
+        share_cuts(intervals([[1], [2], [3]]), SPACE, relations_on((0, 3, EQUAL)))
+
+
+# --- Images of states, and text --------------------------------------------------------------------------------------
+
+
+def test_images_of_states():
+    mr = MetamorphicRelation(
+        0,
+        2,
+        (
+            FeatureRelation(0, 2, 0, 1),
+            FeatureRelation(0, 2, 1, 0, NEGATE),
+            FeatureRelation(0, 2, 2, 2, Table(((0, 1), (1, 0)))),
+            FeatureRelation(0, 2, 3, 3, ANY),
+        ),
+        unmapped=(5,),
+    )
+    images, defined = map_states(mr, [[1, 2, 0, 9, 8, 7], [3, 4, 5, 6, 7, 8]])
+    assert images.dtype == np.float32
+    assert images[0].tolist() == [-2, 1, 1, 9, 8, 7]
+    assert defined.tolist() == [True, False]
+    assert np.isnan(images[1, 2])
+    assert mr.unconstrained == (3, 5)
+    assert map_action(mr, 0) == 2
+    assert map_action(mr, 1) is None
+
+
+def test_states_cannot_be_mapped_by_a_table_with_several_images():
+    mr = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 0, Table(((0, 1), (0, 2))))])
+    with pytest.raises(RelationError, match="several images"):
+        map_states(mr, [[0.0]])
+
+
+def test_a_value_that_becomes_infinite_has_no_image():
+    mr = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 0, Affine(10.0))])
+    _, defined = map_states(mr, [[1.0], [3e38], [np.inf], [np.nan]])
+    assert defined.tolist() == [True, False, True, True]
+
+
+def test_tables_and_descriptions_for_people():
+    text = TURN[0].table(PACMAN)
+    assert text.startswith("turn: North → East\n")
+    assert "  food.north           → food.east             =" in text
+    assert "pacman.x" in text
+    assert "ignored" in text
+    mr = MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 0, reflect(2.5)),), unmapped=(1,), name="m")
+    assert mr.rows(FeatureSpace.of(["y", "z"], ["L", "R"])) == [
+        ("y", "y", "reflected about 2.5"),
+        ("z", "", "no image"),
+    ]
+    texts = [r.text for r in (NEGATE, Affine(2.0, 1.0), Table(((0, 1),)), Table(tuple((i, i) for i in range(9))))]
+    assert texts == ["negated", "2 · x + 1", "0→1", "0→0, 1→1, 2→2, 3→3, … (9 values)"]
+
+
+def test_a_rule_with_its_generalisations_as_text():
+    made = generalise(rule("-North <- not open.north"), TURN).rule_set
+    assert describe(made, PACMAN).splitlines() == [
+        "-North <- not open.north",
+        "  generalises to 4 rules:",
+        "  -North <- not open.north",
+        "  -East <- not open.east",
+        "  -South <- not open.south",
+        "  -West <- not open.west",
+    ]
+    assert "stays alone" in describe(generalise(rule("+Stop <- food.north"), TURN).rule_set, PACMAN)
+    assert describe(RuleSet((rule("+Stop <- food.north"),)), PACMAN) == "+Stop <- food.north"
+
+
+def test_relations_of_one_name_go_together():
+    groups = by_name((*TURN, *EXCHANGE))
+    assert {name: len(group) for name, group in groups.items()} == {"turn": 4, "exchange ghosts 0 and 1": 5}

@@ -1,0 +1,241 @@
+"""Rules in words: grammar by hand, and no two rules that read the same."""
+
+from collections.abc import Mapping
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from legible.environments.pacman.features import pacman_features
+from legible.features import Action, Feature, FeatureSpace, above, below
+from legible.relations import generalise, load_relations, shipped_features, shipped_relations
+from legible.rules import Condition, Rule, RuleSet, parse_rule
+from legible.rules.wording import (
+    action_words,
+    describe_condition,
+    describe_rule,
+    describe_rule_set,
+    gerund,
+    in_words,
+    join_words,
+    third_person,
+    told_rule,
+)
+
+PACMAN = pacman_features(2)
+INFINITY = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("phrase", "ing", "third"),
+    [
+        ("go north", "going north", "goes north"),
+        ("stop", "stopping", "stops"),
+        ("do action0", "doing action0", "does action0"),
+        ("push left", "pushing left", "pushes left"),
+        ("brake", "braking", "brakes"),
+        ("slow down", "slowing down", "slows down"),
+        ("steer left", "steering left", "steers left"),
+        ("change to the left lane", "changing to the left lane", "changes to the left lane"),
+        ("apply no torque", "applying no torque", "applies no torque"),
+        ("stay", "staying", "stays"),
+        ("fire the main engine", "firing the main engine", "fires the main engine"),
+        ("cut in", "cutting in", "cuts in"),
+        ("open the door", "opening the door", "opens the door"),
+        ("lie still", "lying still", "lies still"),
+        ("flee", "fleeing", "flees"),
+        ("quit", "quitting", "quits"),
+        ("fix it", "fixing it", "fixes it"),
+        ("be careful", "being careful", "is careful"),
+        ("have patience", "having patience", "has patience"),
+        ("not accelerate", "not accelerating", "does not accelerate"),
+        ("pick up the key", "picking up the key", "picks up the key"),
+    ],
+)
+def test_verbs(phrase: str, ing: str, third: str) -> None:
+    assert gerund(phrase) == ing
+    assert third_person(phrase) == third
+
+
+def test_lists_and_counts() -> None:
+    assert join_words([]) == ""
+    assert join_words(["a"]) == "a"
+    assert join_words(["a", "b", "c"], "or") == "a, b or c"
+    assert [in_words(n) for n in (0, 1, 12, 13)] == ["no", "one", "twelve", "13"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("-North <- not open.north", "avoids going north when north is a wall"),
+        ("+East <- open.east & food.east", "goes east when the path to the closest food starts east and east is open"),
+        ("+Stop <- true", "always stops"),
+        ("-Stop <- true", "never stops"),
+        (
+            "-West <- not food.north & not food.south & not food.east",
+            "avoids going west when the path to the closest food does not start north, south or east",
+        ),
+        (
+            "+West <- not ghost0.scared & not ghost1.scared",
+            "goes west when neither ghost 0 nor ghost 1 is scared",
+        ),
+        (
+            "+West <- not capsule.west & not food.west & not ghost1.path.west",
+            "goes west when neither the path to the closest capsule nor that to the closest food nor that to ghost 1 "
+            "starts west",
+        ),
+        # The bearing of a ghost is not the first step of the path to it.
+        (
+            "-West <- ghost0.bearing.w & ghost0.path.west",
+            "avoids going west when ghost 0 lies west and the path to ghost 0 starts west",
+        ),
+        ("-North <- near.unscared <= 0", "avoids going north when there are no unscared ghosts next to Pac-Man"),
+        ("-North <- near.unscared > 0", "avoids going north when there are unscared ghosts next to Pac-Man"),
+        (
+            "-North <- 0 < near.unscared <= 1",
+            "avoids going north when the number of unscared ghosts next to Pac-Man is 1",
+        ),
+        ("+North <- capsule.length = -1", "goes north when no capsule is left"),
+        (
+            "+North <- -1 < capsule.length <= 3",
+            "goes north when the path length to the closest capsule is at most 3",
+        ),
+        (
+            "+North <- capsule.length <= 3",
+            "goes north when the path length to the closest capsule is at most 3 or no capsule is left",
+        ),
+        (
+            "+North <- 2 < food.length <= 5",
+            "goes north when the path length to the closest food is above 2 and at most 5",
+        ),
+        ("+North <- food.length < 5", "goes north when the path length to the closest food is below 5"),
+        ("+North <- food.length >= 5", "goes north when the path length to the closest food is at least 5"),
+    ],
+)
+def test_rules_of_pacman(text: str, words: str) -> None:
+    assert describe_rule(parse_rule(text, PACMAN), PACMAN) == words
+
+
+def test_advice() -> None:
+    def advice(text: str) -> str:
+        return describe_rule(parse_rule(text, PACMAN), PACMAN, "advice")
+
+    assert advice("-North <- not open.north") == "do not go north when north is a wall"
+    assert advice("+North <- open.north") == "go north when north is open"
+    assert advice("-North <- true") == "never go north"
+    assert advice("+Stop <- true") == "stop"
+
+
+def test_advice_about_doing_nothing() -> None:
+    space = FeatureSpace((Feature("x"),), (Action("Coast", "not accelerate"), Action("None", "apply no torque")))
+
+    def advice(text: str) -> str:
+        return describe_rule(parse_rule(text, space), space, "advice")
+
+    assert advice("+Coast <- x > 1") == "do not accelerate when x is above 1"
+    assert advice("-Coast <- x > 1") == "avoid not accelerating when x is above 1"
+    assert advice("-None <- true") == "avoid applying no torque"
+    assert advice("+None <- x > 1") == "apply no torque when x is above 1"
+
+
+def test_names_stand_in_for_missing_words() -> None:
+    space = FeatureSpace((Feature("f0"), Feature("kind", "categorical")), (Action("action0"), Action("action1")))
+    assert describe_rule(parse_rule("+action1 <- f0 > 0.5 & kind = 3", space), space) == (
+        "does action1 when f0 is above 0.5 and kind is 3"
+    )
+
+
+def test_shipped_words_make_sentences() -> None:
+    lander = shipped_features("LunarLander-v3")
+    assert lander is not None
+    rule = parse_rule("-MainEngine <- vy > 0 & not leg0.contact & not leg1.contact", lander)
+    assert describe_rule(rule, lander) == (
+        "avoids firing the main engine when the velocity upwards is above 0 "
+        "and neither leg 0 nor leg 1 touches the ground"
+    )
+
+
+def test_several_categories() -> None:
+    light = Feature("light", "categorical", values={0: "the light is red", 1: "it is amber", 2: "it is green"})
+    assert describe_condition(Condition(0, 0.5, 2.0), light) == "it is amber or it is green"
+    assert describe_condition(Condition(0, -INFINITY, 2.0), light) == ""
+    assert describe_condition(Condition(0, 4.0, 5.0), light) == "light is above 4 and at most 5"
+
+
+def test_numbers_are_rounded_but_stay_apart() -> None:
+    speed = Feature("speed", words="the speed")
+    assert describe_condition(Condition(0, 1 / 3, 2 / 3), speed) == "the speed is above 0.333 and at most 0.667"
+    assert describe_condition(Condition(0, 12.3451, 12.3458), speed) == "the speed is above 12.345 and at most 12.346"
+    assert describe_condition(Condition(0, -INFINITY, 123456.0), speed) == "the speed is at most 123456"
+    assert describe_condition(Condition(0, float(below(5.0)), INFINITY), speed) == "the speed is at least 5"
+    assert describe_condition(Condition(0, float(above(0.0)), INFINITY), speed).startswith("the speed is above 1")
+    assert describe_condition(Condition.equals(0, 0.0), speed) == "the speed is 0"
+
+
+def test_a_rule_set_is_told_by_its_actions() -> None:
+    turn = [path for name, path, _ in shipped_relations("legible/PacmanSmall-v0") if "turn" in str(path)]
+    relations = load_relations(turn[0], PACMAN)
+    rule = parse_rule("-North <- not open.north & 2 < pacman.x <= 3", PACMAN)
+    found = generalise(rule, relations).rule_set
+    assert describe_rule_set(found, PACMAN) == (
+        "avoids going north when north is a wall; likewise for east, south and west"
+    )
+    assert told_rule(found) == parse_rule("-North <- not open.north", PACMAN)
+
+
+def test_a_rule_set_with_exchanged_ghosts() -> None:
+    rules = tuple(parse_rule(f"+Stop <- ghost{i}.scared & ghost{i}.here", PACMAN) for i in (0, 1))
+    assert describe_rule_set(RuleSet(rules, rules[0]), PACMAN) == (
+        "stops when ghost 0 is right here and ghost 0 is scared; likewise with ghost 1 in place of ghost 0"
+    )
+    three = (*rules, parse_rule("+Stop <- near.scared > 1", PACMAN))
+    assert describe_rule_set(RuleSet(three, rules[0]), PACMAN).endswith("; likewise in two related situations")
+
+
+def test_a_rule_set_without_a_mined_rule_lists_its_rules() -> None:
+    rules = (parse_rule("+East <- open.east", PACMAN), parse_rule("-Stop <- open.east", PACMAN))
+    assert describe_rule_set(RuleSet(rules), PACMAN) == "goes east when east is open; avoids stopping when east is open"
+    assert describe_rule_set(RuleSet(()), PACMAN) == "no rule"
+
+
+def test_short_words_for_actions() -> None:
+    assert action_words([3, 0], PACMAN) == {3: "west", 0: "north"}
+    assert action_words([0], PACMAN) == {0: "going north"}
+    assert action_words([0, 4], PACMAN) == {0: "going north", 4: "stopping"}
+
+
+RELATED = (
+    "capsule.north",
+    "food.north",
+    "food.south",
+    "ghost0.bearing.n",
+    "ghost1.bearing.n",
+    "ghost0.path.north",
+    "ghost0.scared",
+    "ghost1.scared",
+)
+
+
+def _rule(body: Mapping[int, float]) -> Rule:
+    return Rule("+", 0, tuple(Condition.equals(i, value) for i, value in body.items()))
+
+
+def test_rules_that_are_drawn_together_stay_apart() -> None:
+    """All 3⁸ bodies over features whose phrases resemble each other read differently."""
+    indices = [PACMAN.feature_index(name) for name in RELATED]
+    texts = {
+        describe_rule(_rule({i: v for i, v in zip(indices, values, strict=True) if v is not None}), PACMAN)
+        for values in product((None, 0.0, 1.0), repeat=len(indices))
+    }
+    assert len(texts) == 3 ** len(indices)
+
+
+FLAGS = [i for i, feature in enumerate(PACMAN.features) if feature.is_flag]
+bodies = st.dictionaries(st.sampled_from(FLAGS), st.sampled_from([0.0, 1.0]), min_size=1, max_size=8)
+
+
+@given(bodies, st.sampled_from(FLAGS))
+def test_one_condition_more_or_less_is_told(body: dict[int, float], flag: int) -> None:
+    changed = {i: v for i, v in body.items() if i != flag} if flag in body else {**body, flag: 0.0}
+    assert describe_rule(_rule(body), PACMAN) != describe_rule(_rule(changed), PACMAN)

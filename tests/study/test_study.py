@@ -1,0 +1,352 @@
+"""Studies: everything on disk as soon as it is known, resumed after any kind of death, never mixed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mirror_world
+from flawed_network import save_flawed_network
+from legible.engines import InProcess, LocalProcesses
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.evaluation import EvaluationSettings
+from legible.evaluation.units import PlaySettings, UnitResult
+from legible.guidance import GuidedPolicy
+from legible.improvement import ImprovementSettings
+from legible.mining import Mining, MiningSettings
+from legible.study import BaselineSettings, Study, StudySettings, UnitFiles, fingerprint_of
+
+SETTINGS = StudySettings(
+    episodes=60,
+    mining=MiningSettings(weighed_states=10, lime_samples=200),
+    play=PlaySettings(batch=8, unit_episodes=40),
+    evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    improvement=ImprovementSettings(episodes=40, final_episodes=40),
+    baselines=BaselineSettings(random_tests=3),
+)
+WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
+
+
+@pytest.fixture(scope="module")
+def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_flawed_network(tmp_path_factory.mktemp("policy") / "mirror.safetensors")
+
+
+def study(folder: Path, policy: object, **changes: object) -> Study:
+    arguments = {"relations": mirror_world.mirror(), "settings": SETTINGS, "engine": InProcess(), **changes}
+    return Study(folder, WORLD, policy, **arguments)
+
+
+def outcome(made: Study) -> dict[str, object]:
+    """Everything a study says, to the bit."""
+    improvement = made.improvement
+    return {
+        "rules": [mined.rule for mined in made.mining.rules],
+        "verdicts": [(v.p, v.difference, v.is_confirmed, v.sample) for v in made.evaluation.verdicts],
+        "steps": improvement.steps,
+        "effect": improvement.effect,
+        "units": sorted(made._units),
+    }
+
+
+def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
+    told: list[tuple[str, int, int]] = []
+    made = study(tmp_path / "s", policy_file, progress=lambda *news: told.append(news))
+    improvement = made.run()
+    assert made.evaluation.confirmed
+    assert improvement.effect.low > 0
+    guided = GuidedPolicy.load(tmp_path / "s" / "guided.safetensors")
+    assert guided.rules.rules == improvement.composition.rules
+    last = {stage: (done, of) for stage, done, of in told}
+    assert last["experiences"] == (60, 60)
+    assert list(last) == ["experiences", "weigh features", "learn rules", "screening", "confirmation", "improvement"]
+    assert all(done == of for done, of in last.values())
+    baseline = made.baseline("block")
+    assert len(baseline.verdicts) == 3
+    assert len(made.baseline("rules").verdicts) == len(made.rule_sets)
+    with pytest.raises(LegibleError, match="no baseline 'luck'"):
+        made.baseline("luck")
+
+
+def test_a_second_run_plays_nothing_and_says_the_same(tmp_path, policy_file, monkeypatch) -> None:
+    first = outcome(study(tmp_path, policy_file))
+    monkeypatch.setattr("legible.evaluation.units.play_unit", None)
+    monkeypatch.setattr("legible.study.study.collect", None)
+    monkeypatch.setattr("legible.study.study.mine", None)
+    assert outcome(study(tmp_path, policy_file)) == first
+
+
+def test_one_process_and_two_give_the_same_bits(tmp_path, policy_file) -> None:
+    inline = outcome(study(tmp_path / "inline", policy_file))
+    with LocalProcesses(2) as engine:
+        assert outcome(study(tmp_path / "two", policy_file, engine=engine)) == inline
+
+
+def test_ray_gives_the_same_bits(tmp_path, policy_file, monkeypatch) -> None:
+    pytest.importorskip("ray", reason="the engine 'ray' is an extra")
+    from legible.engines import RayEngine
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # where Ray's workers find mirror_world
+    inline = outcome(study(tmp_path / "inline", policy_file))
+    with RayEngine(workers=2) as engine:
+        assert outcome(study(tmp_path / "ray", policy_file, engine=engine)) == inline
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 1}, "seed was 0, is now 1"),
+        ({"settings": replace(SETTINGS, episodes=61)}, "settings.episodes was 60, is now 61"),
+        ({"relations": ()}, "relations"),
+        ({"rules": ["+Left <- left"]}, "rules"),
+    ],
+)
+def test_changed_settings_are_noticed_not_mixed(tmp_path, policy_file, change, message) -> None:
+    study(tmp_path, policy_file)
+    with pytest.raises(LegibleError, match=message):
+        study(tmp_path, policy_file, **change)
+
+
+def test_a_changed_policy_is_noticed(tmp_path, policy_file) -> None:
+    study(tmp_path, policy_file)
+    with pytest.raises(LegibleError, match="the policy or the environment acts otherwise"):
+        study(tmp_path, mirror_world.policy())
+
+
+def test_rules_of_the_users_own_are_tested_like_the_mined_ones(tmp_path) -> None:
+    made = study(tmp_path, mirror_world.policy(), rules=["+Right <- right & luck > -9"])
+    assert made.rule_sets[-1].source.text(made.space) == "+Right <- right & luck > -9"
+    assert len(made.rule_sets[-1]) == 2
+    assert made.evaluation.verdicts[-1].is_confirmed
+
+
+def test_a_vetoed_rule_is_not_in_the_composition(tmp_path) -> None:
+    free = study(tmp_path / "free", mirror_world.policy())
+    vetoed = [rule.text(free.space) for rule in free.improvement.composition.rules]
+    assert vetoed
+    bound = study(tmp_path / "bound", mirror_world.policy(), veto=vetoed)
+    assert not set(bound.improvement.composition.rules) & set(free.improvement.composition.rules)
+
+
+def test_a_folder_is_all_that_it_takes_to_open_a_study(tmp_path, policy_file) -> None:
+    (tmp_path / "mirror.toml").write_text(mirror_world.MIRROR)
+    given = Path(tmp_path / "given.safetensors")
+    given.write_bytes(policy_file.read_bytes())
+    spec = EnvironmentSpec("mirror_world:MirrorWorld", {"noise": 0.5})
+    made = Study(
+        tmp_path / "s",
+        spec,
+        given,
+        relations=[tmp_path / "mirror.toml"],
+        rules=["+Right <- right & luck > -9"],
+        veto=["+Stay <- left"],
+        seed=3,
+        settings=SETTINGS,
+        engine=InProcess(),
+    )
+    before = outcome(made)
+    given.unlink()
+    (tmp_path / "mirror.toml").unlink()
+    opened = Study.open(tmp_path / "s", engine=InProcess())
+    assert opened.environment == spec
+    assert (opened.seed, opened.settings, opened.policy_name) == (3, SETTINGS, str(given))
+    assert opened.versions["numpy"] == np.__version__
+    assert outcome(opened) == before
+    assert opened.guided_policy().rules == made.improvement.composition
+
+
+def test_relations_that_were_objects_are_opened_as_files(tmp_path, policy_file) -> None:
+    made = study(tmp_path, policy_file)
+    assert Study.open(tmp_path, engine=InProcess()).relations == made.relations
+
+
+def test_what_a_folder_cannot_hold_is_asked_for(tmp_path) -> None:
+    study(tmp_path / "object", mirror_world.policy())
+    with pytest.raises(LegibleError, match=r"give it as Study\.open"):
+        Study.open(tmp_path / "object")
+    assert Study.open(tmp_path / "object", policy=mirror_world.policy()).policy_name == ""
+    spec = EnvironmentSpec("mirror_world:MirrorWorld", {"noise": np.float32(2)})
+    Study(tmp_path / "argument", spec, mirror_world.policy(), settings=SETTINGS)
+    with pytest.raises(LegibleError, match="argument 'noise' is nothing that a file can hold"):
+        Study.open(tmp_path / "argument", policy=mirror_world.policy())
+    with pytest.raises(LegibleError, match="no such folder"):
+        Study.open(tmp_path / "nowhere")
+    with pytest.raises(LegibleError, match="holds no study"):
+        Study.open(tmp_path)
+
+
+def test_a_policy_of_another_width_is_refused_at_once(tmp_path) -> None:
+    with pytest.raises(LegibleError, match="reads 5 features, but the environment shows 4"):
+        Study(tmp_path, "CartPole-v1", mirror_world.policy())
+    assert not list(tmp_path.iterdir())
+
+
+def test_baselines_that_were_run_are_found_again(tmp_path, policy_file) -> None:
+    made = study(tmp_path, policy_file)
+    assert made.baselines == {}
+    first = made.baseline("enforce")
+    assert study(tmp_path, policy_file).baselines == {"enforce": first}
+
+
+def test_without_relations_the_mined_rules_themselves_are_tested(tmp_path) -> None:
+    made = study(tmp_path, mirror_world.policy(), relations=())
+    assert all(len(rule_set) == 1 for rule_set in made.rule_sets)
+    assert made.evaluation.confirmed == ()
+
+
+def test_a_policy_without_weights_leaves_its_rules(tmp_path) -> None:
+    made = study(tmp_path, mirror_world.policy())
+    made.run()
+    assert json.loads((tmp_path / "composition.json").read_text())["rules"]
+    assert "only network policies" in (tmp_path / "guided.txt").read_text()
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from legible.engines import LocalProcesses
+from test_study import study
+if __name__ == "__main__":
+    with LocalProcesses(2) as engine:
+        made = study(Path({folder!r}), {policy!r}, engine=engine)
+        made.run()
+    print("done", flush=True)
+"""
+
+
+def start(tmp_path: Path, folder: Path, policy_file: Path) -> subprocess.Popen[bytes]:
+    script = tmp_path / f"run-{time.monotonic_ns()}.py"
+    script.write_text(SCRIPT.format(tests=str(Path(__file__).parents[1]), folder=str(folder), policy=str(policy_file)))
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen(
+        [sys.executable, str(script)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def wait_for_units(folder: Path, count: int, process: subprocess.Popen[bytes]) -> None:
+    over = time.monotonic() + 120
+    while time.monotonic() < over:
+        if len(list(folder.glob("units/*.npz"))) >= count:
+            return
+        if process.poll() is not None:
+            raise AssertionError(f"the study ended before it was disturbed: {process.communicate()}")
+        time.sleep(0.02)
+    raise AssertionError("no units appeared")
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_study_goes_on_as_if_nothing_had_happened(tmp_path, policy_file, blow) -> None:
+    undisturbed = outcome(study(tmp_path / "undisturbed", policy_file))
+    folder = tmp_path / "killed"
+    process = start(tmp_path, folder, policy_file)
+    wait_for_units(folder, 2, process)
+    process.send_signal(blow)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    if blow == signal.SIGINT:
+        assert errors.count(b"KeyboardInterrupt") <= 1  # none from the workers
+    before = {path.name: path.read_bytes() for path in folder.glob("units/*.npz")}
+    again = start(tmp_path, folder, policy_file)
+    output, errors = again.communicate(timeout=180)
+    assert output.strip() == b"done", errors.decode()
+    for name, content in before.items():
+        assert (folder / "units" / name).read_bytes() == content  # nothing is played twice
+    assert not list(folder.glob("**/*.part"))
+    assert outcome(study(folder, policy_file)) == undisturbed
+
+
+def test_what_a_killed_process_was_just_writing_is_cleared_away(tmp_path, policy_file) -> None:
+    made = study(tmp_path, policy_file)
+    (tmp_path / "units" / ".abc.npz.123.part").write_bytes(b"half")
+    assert made.experiences
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_two_processes_do_not_work_in_one_folder(tmp_path, policy_file) -> None:
+    made = study(tmp_path, policy_file)
+    with made._lock(), pytest.raises(LegibleError, match="another process is working"):
+        study(tmp_path, policy_file).experiences  # noqa: B018
+
+
+def test_a_damaged_unit_is_named(tmp_path, policy_file) -> None:
+    made = study(tmp_path, policy_file)
+    made.run()
+    victim = next((tmp_path / "units").glob("*.npz"))
+    victim.write_bytes(b"half of it")
+    with pytest.raises(LegibleError, match=rf"{victim.name}: is damaged; delete it"):
+        outcome(study(tmp_path, policy_file))
+    victim.unlink()
+    assert outcome(study(tmp_path, policy_file)) == outcome(made)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("study.json", "is damaged"), ("mining.npz", "delete it"), ("experiences.npz", "damaged")]
+)
+def test_damaged_files_are_named(tmp_path, policy_file, name, message) -> None:
+    assert study(tmp_path, policy_file).mining
+    (tmp_path / name).write_bytes(b"half of it")
+    with pytest.raises(LegibleError, match=rf"{name}: .*{message}"):
+        study(tmp_path, policy_file).experiences, study(tmp_path, policy_file).mining
+
+
+def test_a_missing_relations_file_is_named(tmp_path, policy_file) -> None:
+    with pytest.raises(LegibleError, match=r"no\.toml: cannot be read"):
+        study(tmp_path, policy_file, relations=[tmp_path / "no.toml"])
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path, policy_file) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LegibleError, match="cannot be made"):
+        study(tmp_path / "file" / "study", policy_file)
+
+
+def test_unit_files_are_a_mapping(tmp_path) -> None:
+    store = UnitFiles(tmp_path / "units")
+    result = UnitResult(
+        np.array([1.5]),
+        np.array([3]),
+        np.array([True]),
+        np.array([np.nan]),
+        np.array([0.5]),
+        np.array([2]),
+        np.array([1]),
+    )
+    store["key"] = result
+    assert list(store) == ["key"]
+    assert "key" in store
+    assert len(store) == 1
+    for name in ("returns", "lengths", "truncated", "success", "costs", "fired", "changed"):
+        np.testing.assert_array_equal(getattr(store["key"], name), getattr(result, name))
+    del store["key"]
+    assert "key" not in store
+    with pytest.raises(KeyError):
+        store["key"]
+
+
+def test_mining_survives_its_file(tmp_path, policy_file) -> None:
+    made = study(tmp_path, policy_file)
+    mining = made.mining
+    loaded = Mining.load(tmp_path / "mining.npz")
+    assert loaded.rules == mining.rules
+    assert loaded.to_rows() == mining.to_rows()
+    np.testing.assert_array_equal(loaded.importance.weights, mining.importance.weights)
+
+
+def test_fingerprints_tell_policies_and_environments_apart() -> None:
+    marks = {
+        fingerprint_of(mirror_world.policy(), WORLD),
+        fingerprint_of(mirror_world.best_policy(), WORLD),
+        fingerprint_of(mirror_world.policy(), EnvironmentSpec("mirror_world:MirrorWorld", {"noise": 2.0})),
+    }
+    assert len(marks) == 3
+    assert fingerprint_of(mirror_world.policy(), WORLD) in marks
