@@ -21,12 +21,13 @@ from legible.evaluation import EvaluationSettings
 from legible.evaluation.units import PlaySettings, UnitResult
 from legible.guidance import GuidedPolicy
 from legible.improvement import ImprovementSettings
-from legible.mining import Mining, MiningSettings
+from legible.mining import Mining
+from legible.settings import MiningSettings
 from legible.study import BaselineSettings, Study, StudySettings, UnitFiles, fingerprint_of
 
 SETTINGS = StudySettings(
     episodes=60,
-    mining=MiningSettings(weighed_states=10, lime_samples=200),
+    mining=MiningSettings(lime_states=10, lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=40),
     evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
@@ -67,7 +68,7 @@ def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
     assert guided.rules.rules == improvement.composition.rules
     last = {stage: (done, of) for stage, done, of in told}
     assert last["experiences"] == (60, 60)
-    assert list(last) == ["experiences", "weigh features", "learn rules", "screening", "confirmation", "improvement"]
+    assert list(last) == ["experiences", "importance", "rules", "screening", "confirmation", "improvement"]
     assert all(done == of for done, of in last.values())
     baseline = made.baseline("block")
     assert len(baseline.verdicts) == 3

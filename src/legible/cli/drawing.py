@@ -27,7 +27,7 @@ from rich.text import Text
 
 # Stages that are over sooner are not worth a line.
 PATIENCE = 1.0
-_NOT_EPISODES = {"weigh features", "learn rules"}
+_NOT_EPISODES = {"importance", "rules"}
 
 
 def out() -> Console:

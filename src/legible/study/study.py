@@ -269,6 +269,7 @@ class Study:
         """Write what makes this study, or compare it with what the folder says."""
         if self.is_in(self.folder):
             kept = _read_kept(self.folder)
+            kept["settings"] = asdict(StudySettings.from_dict(kept["settings"], str(self.folder / "study.json")))
             now = json.loads(json.dumps(self._identity()))
             changed = _differences({key: kept[key] for key in now}, now)
             if changed:
