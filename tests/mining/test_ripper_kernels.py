@@ -138,3 +138,18 @@ def test_split_treats_all_rows_alike():
     # 4 of 6 positives and 2 of 3 negatives; the standard error of a share is below 0.0065.
     np.testing.assert_allclose(drawn / 6000, 2 / 3, atol=0.03)
     np.testing.assert_allclose(pairs[:6, :6][np.triu_indices(6, 1)] / 6000, 2 / 3 * 3 / 5, atol=0.03)
+
+
+def test_growing_on_some_words_keeps_the_rows_to_prune_on() -> None:
+    codes, positive, n_values = noisy_conjunctions(60_000, seed=0)
+    learner = learner_on(codes, positive, n_values, max_growing_rows=5000)
+    growing, pruning = learner.split(learner.all_rows)
+    assert not (growing & pruning).any()
+    assert sum(learner.count(pruning)) == 20_000
+    positives, negatives = learner.count(growing)
+    assert 4000 < positives + negatives < 6000
+    # Where positives are rare, there are more rows: a tenth of the number shall be positive.
+    rare = learner_on(codes, np.arange(60_000) < 1200, n_values, max_growing_rows=5000)
+    assert rare.share_to_grow_on(rare.all_rows) == 500 / 1200
+    few = learner_on(codes[:3000], positive[:3000], n_values, max_growing_rows=5000)
+    assert sum(few.count(few.split(few.all_rows)[0])) == 2000

@@ -436,6 +436,15 @@ def split(rows: Rows, positive_words: int, prune_fraction: float, state: NDArray
 
 
 @njit(cache=True)
+def keep_words(rows: Rows, share: float, state: NDArray[np.uint64]) -> None:
+    """Keep, in place, about this share (below 1) of the words, chosen at random, and empty the others."""
+    bound = np.uint64(share * 2.0**64)
+    for w in range(rows.size):
+        if _next_word(state) >= bound:
+            rows[w] = np.uint64(0)
+
+
+@njit(cache=True)
 def whole_ranges(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Smallest and largest value of every column, and whether it holds whole numbers only."""
     low, high = X[0].astype(np.float64), X[0].astype(np.float64)

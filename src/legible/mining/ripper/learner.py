@@ -58,6 +58,7 @@ class Learner:
         optimizations: int,
         prune_fraction: float,
         description_length_allowance: float,
+        max_growing_rows: int | None = None,
         seed: int,
     ) -> None:
         self.table = table
@@ -65,6 +66,7 @@ class Learner:
         self.optimizations = optimizations
         self.prune_fraction = prune_fraction
         self.allowance = description_length_allowance
+        self.max_growing_rows = max_growing_rows
         self.random_state: NDArray[Any] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
         self.all_rows = kernels.all_rows(table)
         self.positives, self.negatives = self.count(self.all_rows)
@@ -131,9 +133,26 @@ class Learner:
         return kept[::-1]
 
     def split(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Draw rows to grow on, from each class the same part; the others are to prune on."""
+        """Draw rows to grow on, from each class the same part; the others are to prune on.
+
+        Where there are very many rows to grow on, some words of them are enough: sweeping over all of them, time and
+        again, takes longest of all, and more so when they do not fit the processor's cache.
+        """
         growing = kernels.split(rows, self.table.positive_words, self.prune_fraction, self.random_state)
-        return growing, rows & ~growing
+        pruning = rows & ~growing
+        share = self.share_to_grow_on(growing)
+        if share < 1:
+            kernels.keep_words(growing, share, self.random_state)
+        return growing, pruning
+
+    def share_to_grow_on(self, rows: Rows) -> float:
+        """The share of rows that gives `max_growing_rows`, but more if a tenth of that number would not be positive."""
+        if self.max_growing_rows is None:
+            return 1.0
+        positives, negatives = self.count(rows)
+        of_all = self.max_growing_rows / max(1, positives + negatives)
+        of_positives = self.max_growing_rows / 10 / max(1, positives)
+        return max(of_all, of_positives)
 
     def grow(self, rows: Rows) -> Conditions:
         """Add the best condition, again and again, until no negative is covered or none helps."""
