@@ -47,7 +47,7 @@ from legible.relations import (
     shipped_features,
     shipped_relations,
 )
-from legible.relations.check import STATE_SETTERS, StateSetter, check_relations, features_of, state_in_words
+from legible.relations.check import STATE_SETTERS, StateSetter, check_relations, state_in_words
 from legible.relations.check.pacman import HOME, ORDER, SNAP, TIE
 
 SMALL = PacmanSettings("small")
@@ -801,12 +801,6 @@ def test_progress_is_reported():
     assert seen[-1] == (1.0, "comparing")
     assert {"playing", "taking Left", "taking Right"} <= {what for _, what in seen}
     assert all(0 <= share <= 1 for share, _ in seen)
-
-
-def test_names_are_found_where_they_are():
-    assert features_of(gymnasium.make("CartPole-v1")).names[0] == "cart.position"
-    assert features_of(gymnasium.make(LEVELS[0])).names[9] == "food.north"
-    assert features_of(Cart()).names == ("f0", "f1")
 
 
 def test_a_state_in_words_speaks_of_what_matters_first():

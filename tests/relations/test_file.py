@@ -373,16 +373,16 @@ SHIPPED = [
 def test_shipped_files_load_and_can_be_written_again(env, space):
     files = shipped_relations(env)
     assert files
-    for name, path, _ in files:
-        relations = load_relations(path, space)
+    for file in files:
+        relations = load_relations(file.path, space)
         assert relations
-        assert all(r.name and r.words and r.holds for r in relations), name
+        assert all(r.name and r.words and r.holds for r in relations), file.name
         assert parse_relations(dump_relations(relations, space), space) == relations
 
 
 def test_the_defaults_are_the_papers():
     def defaults(env):
-        return [name for name, _, default in shipped_relations(env) if default]
+        return [file.name for file in shipped_relations(env) if file.default]
 
     assert defaults("legible/PacmanMediumNC-v0") == ["turn"]
     assert defaults("highway-fast-v0") == ["vehicles", "mirror-3-lanes"]
