@@ -1,13 +1,21 @@
 """Files from anybody: each that cannot be read is one line that names it, and soon."""
 
-import json
 import time
 
 import pytest
 
 from legible.errors import LegibleError
 from legible.features import FeatureError, FeatureSpace
-from legible.files import MOST_JSON_BYTES, MOST_TOML_BYTES, parse_toml, read_json, read_text, read_toml, write_text
+from legible.files import (
+    LARGEST_TEXT,
+    DamagedFileError,
+    parse_toml,
+    read_json,
+    read_text,
+    read_toml,
+    write_json,
+    write_text,
+)
 from legible.relations import RelationError, load_relations
 from legible.settings import SettingsError, read_settings_file
 
@@ -17,9 +25,9 @@ TOML_BOMBS = {
     "tables": ("\n\na = " + "{ a = " * DEEP + "1" + " }" * DEEP, "line 3: is nested more than 32 deep"),
     "header": ("[" + ".".join("a" * DEEP) + "]", "line 1: is nested more than 32 deep"),
     "dotted": ("b = 1\n" + " . ".join('"a"' for _ in range(DEEP)) + " = 1", "line 2: is nested more than 32 deep"),
-    "digits": ("a = " + "9" * 5000, "holds a whole number with too many digits"),
+    "digits": ("a = " + "9" * 5000, "holds a number with too many digits"),
     "hexadecimal": ("a = 0x" + "f" * 5000, "holds a whole number of 20000 bits; 64 are the most"),
-    "size": ("a = 1\n" + "#" * MOST_TOML_BYTES, "is larger than 2 MB"),
+    "size": ("a = 1\n" + "#" * LARGEST_TEXT, "is larger than 2 MB"),
     "quotes": ('a = "' + r"\"" * 500_000, "is not valid TOML"),
     "syntax": ("a = 1\nb = ", "is not valid TOML: Invalid value"),
     "bytes": (b"a = '\xff'", "is not UTF-8 text (invalid start byte at byte 5)"),
@@ -65,31 +73,21 @@ def test_toml_that_looks_dangerous_but_is_not() -> None:
     assert data["largest"] == 2**64 - 1
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[" * DEEP + "]" * DEEP, "line 1: is nested more than 32 deep"),
-        ('[\n"[[[\\"[[", ' + '{"a": ' * DEEP, "line 2: is nested more than 32 deep"),
-        ("9" * 5000, "holds a whole number with too many digits"),
-        ('"' + r"\"" * 500_000, "is not valid JSON"),
-        ("[1,", "is not valid JSON: Expecting value"),
-        (" " * (MOST_JSON_BYTES + 1), "is larger than 8 MB"),
-    ],
-)
-def test_json_that_cannot_be_read_is_refused_soon(tmp_path, text: str, message: str) -> None:
+@pytest.mark.parametrize("text", ["[" * DEEP + "]" * DEEP, '{"a": ' * DEEP, "9" * 5000, '"' + r"\"" * 500_000, "[1,"])
+def test_json_that_cannot_be_read_is_refused_soon(tmp_path, text: str) -> None:
     path = tmp_path / "bomb.json"
     path.write_text(text)
     begin = time.monotonic()
-    with pytest.raises(LegibleError) as refusal:
-        read_json(path)
+    with pytest.raises(DamagedFileError) as refusal:
+        read_json(path, advice="use another")
     assert time.monotonic() - begin < 1
-    assert str(refusal.value).startswith(f"{path}: ")
-    assert message in str(refusal.value)
+    assert str(refusal.value).startswith(f"{path}: is damaged (")
+    assert str(refusal.value).endswith("); use another.")
 
 
 def test_what_was_written_is_read(tmp_path) -> None:
     data = {"words": '[[[[ ä " }}}', "deep": [[[{"numbers": [1, 2.5, None]}]]]}
-    write_text(tmp_path / "a.json", json.dumps(data))
+    write_json(tmp_path / "a.json", data)
     assert read_json(tmp_path / "a.json") == data
     write_text(tmp_path / "a.toml", "a = 1\r\nb = 'ä'\r\n")
     assert read_toml(tmp_path / "a.toml") == {"a": 1, "b": "ä"}
@@ -100,4 +98,4 @@ def test_a_file_that_is_not_there_is_named(tmp_path) -> None:
     with pytest.raises(LegibleError, match=r"nowhere.toml: cannot be read \(No such file or directory\)"):
         read_toml(tmp_path / "nowhere.toml")
     with pytest.raises(LegibleError, match=r"cannot be read \(Is a directory\)"):
-        read_json(tmp_path)
+        read_toml(tmp_path)

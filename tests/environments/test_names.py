@@ -12,7 +12,7 @@ from legible.play import collect
 from legible.policies import load_policy
 from legible.relations import load_relations
 from legible.relations.check import check_relations
-from legible.study.check import check_environment
+from legible.study.check import check_env
 from named_environments import MIRROR_OF_OWN, OWN, Renamed
 from toy_environments import Scripted
 
@@ -64,7 +64,7 @@ def test_all_that_ask_get_the_same_names(tmp_path) -> None:
     assert [(answer.action, answer.image_action) for answer in answers] == [("West", "East"), ("East", "West")]
     policy = load_policy(lambda rows: np.zeros((len(rows), 2)), output="values", n_features=4, n_actions=2)
     assert collect(policy, RENAMED, 2, seed=0).space == OWN
-    found = {finding.question: finding.details for finding in check_environment(RENAMED, policy)}
+    found = {finding.question: finding.details for finding in check_env(RENAMED, policy)}
     assert found["observations"] == "4 features, named by the environment"
     assert found["actions"] == "2: West, East"
     assert "cartpole speaks of other names" in found["relations"]

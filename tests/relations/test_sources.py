@@ -5,7 +5,7 @@ import pytest
 
 from legible.environments import EnvironmentSpec, resolve_names
 from legible.relations import RelationError, parse_relations, resolve_relations, shipped_relations
-from legible.study.check import check_environment
+from legible.study.check import check_env
 from named_environments import MIRROR_OF_OWN, OWN
 
 SMALL = "legible/PacmanSmall-v0"
@@ -31,7 +31,7 @@ def test_a_factory_gets_the_relations_of_what_it_makes_not_of_what_it_is_called(
 @pytest.mark.parametrize(("factory", "answer"), [("real_cartpole", "yes"), ("cartpole", "mind")])
 def test_check_says_what_a_study_does(factory: str, answer: str) -> None:
     spec = EnvironmentSpec(f"named_environments:{factory}")
-    said = {finding.question: finding for finding in check_environment(spec)}["relations"]
+    said = {finding.question: finding for finding in check_env(spec)}["relations"]
     assert said.answer == answer
     assert ("cartpole" in said.details) == (chosen(spec) == ["cartpole"])
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import gymnasium
 import typer
 from rich import box
 from rich.console import Console
@@ -27,17 +26,16 @@ from legible.cli.options import (
     WrapOption,
     environment_spec,
 )
-from legible.environments import EnvironmentSpec, RelationsFile, all_domains, resolve_names, shipped_relations
 from legible.errors import LegibleError
-from legible.features import FeatureSpace
-from legible.files import read_toml
-from legible.relations import MetamorphicRelation, by_name, resolve_relations
 
 if TYPE_CHECKING:
+    from legible.environments import EnvironmentSpec, RelationsFile
+    from legible.features import FeatureSpace
+    from legible.relations import MetamorphicRelation
     from legible.relations.check import RelationCheck
     from legible.relations.check.answers import OnProgress
 
-# The check itself is imported when it is used: it needs scikit-learn and PyTorch, which take seconds to load.
+# What the commands use is imported by those that use it: numba, scikit-learn and PyTorch take seconds to load.
 
 relations_app = typer.Typer(help="Relations: list them, show them, check them.", no_args_is_help=True)
 
@@ -58,6 +56,8 @@ def list_relations(
     env: Annotated[str | None, typer.Argument(metavar="ENV", help="Only those for this environment.")] = None,
 ) -> None:
     """List the relations files that come with the package; those with a star are used by default."""
+    from legible.files import read_toml  # noqa: PLC0415
+
     listed = _shipped_for(env) if env is not None else _all_shipped()
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("File", no_wrap=True)
@@ -89,6 +89,8 @@ def show(
     verbose: VerboseOption = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Show relations as tables of feature → feature; without FILE, all that come with the package for ENV."""
+    from legible.relations import by_name  # noqa: PLC0415
+
     if file is None and (known := _environment_of(env)) is not None:
         env, file = known, env
     console = Console()
@@ -145,6 +147,9 @@ def _load(
     spec: EnvironmentSpec, file: str | None, names: Path | None
 ) -> tuple[FeatureSpace, list[tuple[str, tuple[MetamorphicRelation, ...]]]]:
     """Read the file that is meant, or all that come with the package for the environment; also its features."""
+    from legible.environments import resolve_names, shipped_relations  # noqa: PLC0415
+    from legible.relations import resolve_relations  # noqa: PLC0415
+
     env = spec.make()
     try:
         space = resolve_names(env, names).space
@@ -160,15 +165,22 @@ def _load(
 
 
 def _environment_of(file: str) -> str | None:
-    """The first environment that a file which comes with the package is for, if there is one file of that name."""
+    """The first environment, in its latest version, that a file which comes with the package is for; None if there
+    is no file of that name."""
     found = [environments for entry, environments in _all_shipped().values() if entry.name == file]
     if len(found) > 1:
         example = f"legible relations show {found[0][0]} {file}"
         raise LegibleError(f"there are {len(found)} relations files called {file!r}; say for which ENV: {example}.")
-    return found[0][0] if found else None
+    if not found:
+        return None
+    name = found[0][0].rpartition("-v")[0]
+    versions = [env for env in found[0] if env.rpartition("-v")[0] == name]
+    return max(versions, key=lambda env: int(env.rpartition("-v")[2]))
 
 
 def _shipped_for(env: str) -> dict[Path, tuple[RelationsFile, list[str]]]:
+    from legible.environments import EnvironmentSpec, shipped_relations  # noqa: PLC0415
+
     shipped = shipped_relations(env) or shipped_relations(EnvironmentSpec(env))
     found = {entry.path: (entry, [env.rpartition(":")[2]]) for entry in shipped}
     if not found:
@@ -178,6 +190,11 @@ def _shipped_for(env: str) -> dict[Path, tuple[RelationsFile, list[str]]]:
 
 def _all_shipped() -> dict[Path, tuple[RelationsFile, list[str]]]:
     """All files with the environments that they are for, installed or not."""
+    import gymnasium  # noqa: PLC0415
+
+    from legible.environments import all_domains, shipped_relations  # noqa: PLC0415
+    from legible.files import read_toml  # noqa: PLC0415
+
     ids = dict.fromkeys(gymnasium.registry)
     for domain in all_domains():
         for file in domain.relations:

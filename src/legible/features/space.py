@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -219,11 +219,13 @@ class FeatureSpace:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "feature space") -> FeatureSpace:
         """Read what `to_dict` wrote, or a TOML file of the same shape."""
-        if not isinstance(data, Mapping):
-            raise FeatureError(f"{where}: a table with 'features' and 'actions' is expected, got {data!r}.")
-        features, actions = (
-            tuple(_entry(kind, item, f"{where}: {key}[{i}]") for i, item in enumerate(_list(data, key, where)))
-            for key, kind in (("features", Feature), ("actions", Action))
+        if not isinstance(data, Mapping) or not all(isinstance(data.get(k, []), list) for k in ("features", "actions")):
+            raise FeatureError(f"{where}: a table with lists of features and actions is expected.")
+        features = tuple(
+            _entry(Feature, item, f"{where}: features[{i}]") for i, item in enumerate(data.get("features", ()))
+        )
+        actions = tuple(
+            _entry(Action, item, f"{where}: actions[{i}]") for i, item in enumerate(data.get("actions", ()))
         )
         unknown = sorted(set(data) - {"features", "actions"})
         if unknown:
@@ -234,13 +236,6 @@ class FeatureSpace:
     def from_toml(cls, path: str | Path) -> FeatureSpace:
         """Read names, kinds and words from a TOML file with tables ``[[features]]`` and ``[[actions]]``."""
         return cls.from_dict(read_toml(path, FeatureError), str(path))
-
-
-def _list(data: Mapping[str, Any], key: str, where: str) -> Sequence[Any]:
-    items = data.get(key, ())
-    if not isinstance(items, (list, tuple)):
-        raise FeatureError(f"{where}: {key!r} must be a list, got {items!r}.")
-    return items
 
 
 def _entry(kind: type[Any], item: Any, where: str) -> Any:

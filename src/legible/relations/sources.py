@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +34,11 @@ class RelationsText:
     name: str
     text: str
     where: str
+
+    @property
+    def checksum(self) -> str:
+        """A text that changes when the content does."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
     def relations(self, space: FeatureSpace) -> tuple[MetamorphicRelation, ...]:
         """Read it, for features and actions of these names."""
@@ -109,7 +116,8 @@ def _text_of(source: str | Path, environment: str | EnvironmentSpec | Env) -> Re
         known = f" Those that come with the package: {', '.join(shipped)}." if shipped else ""
         hint = did_you_mean(str(source), shipped) or known
         raise RelationError(f"{source}: there is no such file.{hint}")
-    return _read(Path(source), Path(source).stem)
+    # The folder of a study puts numbers before names.
+    return _read(Path(source), re.sub(r"^\d\d-", "", Path(source).stem))
 
 
 def _read(path: Path, name: str) -> RelationsText:
