@@ -165,8 +165,7 @@ def _load(
 
 
 def _environment_of(file: str) -> str | None:
-    """The first environment, in its latest version, that a file which comes with the package is for; None if there
-    is no file of that name."""
+    """The first environment, in its latest version, that a file of this name is for, if one comes with the package."""
     found = [environments for entry, environments in _all_shipped().values() if entry.name == file]
     if len(found) > 1:
         example = f"legible relations show {found[0][0]} {file}"
