@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mirror_world
+from legible.engines import UnitFailedError
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import (
@@ -23,7 +24,6 @@ from legible.evaluation.units import (
     PlaySettings,
     Setup,
     Unit,
-    UnitFailedError,
     UnitResult,
     cut_into_units,
     play_unit,

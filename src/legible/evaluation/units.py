@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.engines import Engine, Failed, InProcess
+from legible.engines import Engine, Failed, InProcess, UnitFailedError
 from legible.environments import Env, EnvironmentSpec, first_action
 from legible.errors import LegibleError
 from legible.guidance import GuidedChooser
@@ -190,12 +190,6 @@ def cut_into_units(treatments: Sequence[int], seeds: Sequence[int], unit_episode
     """Cut a list of episodes into units; every one but the last has `unit_episodes`."""
     starts = range(0, len(seeds), unit_episodes)
     return [Unit(tuple(treatments[i : i + unit_episodes]), tuple(seeds[i : i + unit_episodes])) for i in starts]
-
-
-class UnitFailedError(LegibleError):
-    """A unit that could not be played, with the environment's own error."""
-
-    exit_code = 1
 
 
 Store = MutableMapping[str, UnitResult]
