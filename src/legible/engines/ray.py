@@ -61,7 +61,7 @@ class _RayDispatcher(Dispatcher):
     def wait(self, seconds: float) -> list[Task]:
         tasks = {task.worker: task for task in self.tasks}
         ready, others = self.ray.wait(list(tasks), num_returns=1, timeout=None if seconds == math.inf else seconds)
-        if others:  # whoever else is ready must not be taken for late
+        if others and self.time_limit is not None:  # whoever else is ready must not be taken for late
             ready += self.ray.wait(others, num_returns=len(others), timeout=0)[0]
         return [tasks[stream] for stream in ready]
 
