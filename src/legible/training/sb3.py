@@ -18,19 +18,22 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
-from stable_baselines3 import DQN, PPO
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import nn
 
 from legible.environments import EnvironmentSpec, UnfitEnvironmentError, feature_space_of
 from legible.errors import LegibleError
+from legible.imports import needs_extra
 from legible.policies import Activation, NetworkPolicy, OneHot, Plain, load_policy, save_policy
 from legible.streams import check_seed
 from legible.training.dqn import DqnSettings
 from legible.training.fleet import EVALUATION_EPISODES, Evaluation, evaluate
 from legible.training.ppo import PpoSettings
 from legible.training.presets import Algorithm, Preset, preset
+
+with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"):
+    from stable_baselines3 import DQN, PPO
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 Model: TypeAlias = DQN | PPO
 _REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
