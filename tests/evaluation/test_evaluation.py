@@ -17,7 +17,6 @@ from legible.evaluation import (
 from legible.evaluation.baselines import REGIONS, RandomTest, random_rule_sets, random_tests, region_of
 from legible.evaluation.statistics import benjamini_hochberg, paired, welch
 from legible.evaluation.units import (
-    PlaySettings,
     Setup,
     Unit,
     UnitFailedError,
@@ -30,13 +29,13 @@ from legible.evaluation.units import (
 )
 from legible.features import deciles
 from legible.guidance import GuidedPolicy
-from legible.improvement import ImprovementSettings, improve
+from legible.improvement import improve
 from legible.mining import mine
 from legible.play import STAGE_EPISODES, STAGES, collect, stage_seeds
 from legible.policies import load_policy
 from legible.relations import generalise, generalise_all, share_cuts
 from legible.rules import Condition, Rule, RuleSet, parse_rule
-from legible.settings import EvaluationSettings
+from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
 from mirror_world import SPACE
 
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
