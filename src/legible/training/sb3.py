@@ -20,7 +20,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from legible.environments import EnvironmentSpec, UnfitEnvironmentError
+from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.imports import needs_extra
 from legible.policies import Activation, NetworkPolicy, OneHot, Plain, load_policy, save_policy
@@ -445,7 +445,7 @@ def _spaces_of(policy: NetworkPolicy) -> tuple[spaces.Space[Any], spaces.Space[A
     if policy.env_id is not None:
         try:
             env = EnvironmentSpec(policy.env_id, arguments).make()
-        except UnfitEnvironmentError:
+        except LegibleError:
             pass
         else:
             env.close()
