@@ -20,6 +20,7 @@ from rich.text import Text
 from legible.cli.options import ArgOption, TrustOption, VerboseOption, WrapOption, environment_spec, open_study
 from legible.environments import EnvironmentSpec, ObservationEncoder, UnfitEnvironmentError, count_actions, first_action
 from legible.errors import LegibleError
+from legible.imports import needs_extra
 
 if TYPE_CHECKING:
     from legible.guidance import GuidedPolicy, Intervention
@@ -61,7 +62,8 @@ def play(
     console = Console(highlight=False)
     environment = _make(spec, window=window, drawn=console.is_terminal)
     try:
-        _watch(environment, player, console, seed, 1 / fps, log)
+        with needs_extra("human", f"drawing {spec.name!r}"):
+            _watch(environment, player, console, seed, 1 / fps, log)
     finally:
         environment.close()
 
