@@ -40,7 +40,17 @@ MODULES = {
         "evaluation.statistics",
     ),
     "Values": ("features.space", "features.intervals", "rules.rule", "policies", "environments.spec", "policies.zoo"),
-    "Running": ("engines.processes", "evaluation.units", "play.episodes", "study.estimate", "study.check", "errors"),
+    "Running": (
+        "engines.processes",
+        "evaluation.units",
+        "play.slots",
+        "play.choosing",
+        "play.episodes",
+        "play.recording",
+        "study.estimate",
+        "study.check",
+        "errors",
+    ),
     "Environments and training": (
         "environments.pacman",
         "environments.highway",

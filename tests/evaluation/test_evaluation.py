@@ -10,7 +10,6 @@ from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import (
     STAGE_EPISODES,
-    EvaluationSettings,
     Sample,
     Verdict,
     evaluate,
@@ -20,7 +19,6 @@ from legible.evaluation import (
 from legible.evaluation.baselines import REGIONS, RandomTest, random_rule_sets, random_tests, region_of
 from legible.evaluation.statistics import benjamini_hochberg, paired, welch
 from legible.evaluation.units import (
-    PlaySettings,
     Setup,
     Unit,
     UnitFailedError,
@@ -28,17 +26,17 @@ from legible.evaluation.units import (
     cut_into_units,
     play_unit,
     record_episode,
-    replay,
     run_units,
 )
 from legible.features import deciles
 from legible.guidance import GuidedPolicy
-from legible.improvement import ImprovementSettings, improve
+from legible.improvement import improve
 from legible.mining import mine
-from legible.play import collect
+from legible.play import collect, replay
 from legible.policies import load_policy
 from legible.relations import generalise, generalise_all, share_cuts
 from legible.rules import Condition, Rule, RuleSet, parse_rule
+from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
 from mirror_world import SPACE
 
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
@@ -339,8 +337,8 @@ def test_a_recorded_episode_is_the_one_that_was_played_and_replays() -> None:
         assert recording.rewards.sum() == pytest.approx(result.returns[episode])
         assert (recording.actions != recording.wanted).sum() == result.changed[episode]
         steps = list(replay(mirror_world.MirrorWorld(), recording))
-        assert [reward for _, reward in steps] == recording.rewards.tolist()
-        np.testing.assert_array_equal([seen for seen, _ in steps[:-1]], recording.observations[1:])
+        assert [reward for _, reward in steps[1:]] == recording.rewards.tolist()
+        np.testing.assert_array_equal([seen for seen, _ in steps[:-1]], recording.observations)
 
 
 def test_a_recording_of_pacman_goes_the_same_way() -> None:

@@ -41,6 +41,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from legible.engines.threads import one_thread
 from legible.errors import LegibleError, did_you_mean
 
 Shared = TypeVar("Shared")
@@ -192,26 +193,12 @@ class _Tries:
 
 def _attempt(function: Callable[[Shared, Unit], R], shared: Shared, unit: Unit, limit: float | None) -> R | _Mishap:
     try:
-        with _one_thread(), _alarm(limit):
+        with one_thread(), threadpool_limits(limits=1), _alarm(limit):
             return function(shared, unit)
     except _TimeUpError:
         return _took_too_long(limit, traceback.format_exc())
     except (Exception, SystemExit) as error:
         return _raised(error)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    torch = sys.modules.get("torch")
-    threads = torch.get_num_threads() if torch else 1
-    with threadpool_limits(limits=1):
-        if torch:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if torch:
-                torch.set_num_threads(threads)
 
 
 def _can_alarm() -> bool:

@@ -87,7 +87,7 @@ class EnvironmentSpec:
         """Make n environments in one, if this environment has a vector form in which every episode has its own seed.
 
         Vector environments that draw from one stream for the whole batch (such as Gymnasium's own CartPole) cannot be
-        used: an episode would depend on its neighbours. The class says that it fits by ``one_seed_an_episode = True``;
+        used: an episode would depend on its neighbours. The class says that it fits by ``seeds_each_episode = True``;
         it then takes ``autoreset_mode="Disabled"`` and ``copy=False``, and ``reset`` a list of seeds with a
         ``reset_mask``. Wrappers and time limits around the single environment rule the vector form out.
         """
@@ -102,7 +102,7 @@ class EnvironmentSpec:
         with self._explained():
             entry = spec.vector_entry_point
             loaded = registration.load_env_creator(entry) if isinstance(entry, str) else entry
-            if not getattr(loaded, "one_seed_an_episode", False):
+            if not getattr(loaded, "seeds_each_episode", False):
                 return None
             return gymnasium.make_vec(
                 self.name,

@@ -17,15 +17,10 @@ from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.files import write_whole
 from legible.formatting import data_frame
-from legible.play.episodes import (
-    DEFAULT_BATCH,
-    PolicyChooser,
-    StepRecord,
-    check_policy,
-    episode_seeds,
-    make_slots,
-    play_episodes,
-)
+from legible.play.choosing import PolicyChooser, check_policy
+from legible.play.episodes import episode_seeds, play_episodes
+from legible.play.recording import Recorder
+from legible.play.slots import DEFAULT_BATCH, make_slots
 from legible.policies import Policy
 from legible.settings import STEP_LIMIT
 
@@ -129,26 +124,6 @@ class Experiences:
             raise LegibleError(f"{path}: is no file of experiences, or a damaged one ({error}).") from error
 
 
-class _Recorder:
-    """Gathers the rows of busy slots."""
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[NDArray[Any], ...]] = []
-
-    def __call__(self, step: StepRecord) -> None:
-        busy = step.episodes >= 0
-        columns = (step.episodes, step.steps, step.observations, step.actions, step.scores)
-        self.parts.append(tuple(column[busy] for column in columns))
-
-    def columns(self) -> tuple[NDArray[Any], ...]:
-        """Return episode ids, observations, actions and scores by episode and step."""
-        episodes, steps, observations, actions, scores = (
-            np.concatenate(column) for column in zip(*self.parts, strict=True)
-        )
-        order = np.lexsort((steps, episodes))
-        return tuple(column[order] for column in (episodes, observations, actions, scores))
-
-
 def collect(
     policy: Policy,
     environment: str | EnvironmentSpec | Env,
@@ -193,7 +168,7 @@ def collect(
     check_policy(policy, len(space), len(space.actions))
     seeds = episode_seeds(seed, 0, episodes)
     slots = make_slots(environment, min(batch, episodes))
-    recorder = _Recorder()
+    recorder = Recorder()
     try:
         played = play_episodes(
             slots,
@@ -206,17 +181,17 @@ def collect(
     finally:
         if isinstance(environment, EnvironmentSpec):
             slots.close()
-    episode_ids, observations, actions, scores = recorder.columns()
+    steps = recorder.steps()
     return Experiences(
-        observations=observations,
-        actions=actions,
-        scores=np.asarray(scores, np.float32),
-        episode_ids=episode_ids,
+        observations=steps.observations,
+        actions=steps.actions,
+        scores=np.asarray(steps.scores, np.float32),
+        episode_ids=steps.episodes,
         returns=played.returns,
         lengths=played.lengths,
         seeds=played.seeds,
         success=played.success,
-        space=space.guess_kinds(observations) if guess else space,
+        space=space.guess_kinds(steps.observations) if guess else space,
     )
 
 

@@ -206,7 +206,7 @@ class HighwayVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray
         How many threads step the batch; the results are the same, to the bit.
     """
 
-    one_seed_an_episode = True
+    seeds_each_episode = True
     metadata = {  # noqa: RUF012
         "render_modes": ["rgb_array", "ansi"],
         "render_fps": 2,

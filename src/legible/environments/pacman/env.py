@@ -165,7 +165,7 @@ class PacmanVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[
         Whether observations are copied out. Without copies the array you got is overwritten by the next step.
     """
 
-    one_seed_an_episode = True
+    seeds_each_episode = True
     metadata = {  # noqa: RUF012
         "render_modes": ["rgb_array", "ansi"],
         "render_fps": FRAMES_PER_SECOND,
