@@ -8,7 +8,7 @@ import pytest
 import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
-from legible.evaluation import EvaluationSettings, evaluate
+from legible.evaluation import evaluate
 from legible.evaluation.units import PlaySettings, Setup
 from legible.features import deciles
 from legible.improvement import Improvement, ImprovementSettings, improve
@@ -16,6 +16,7 @@ from legible.mining import MinedRule, Mining
 from legible.play import collect
 from legible.relations import generalise
 from legible.rules import RuleSet, parse_rule
+from legible.settings import EvaluationSettings
 from mirror_world import SPACE
 
 pytest.importorskip("pandas")

@@ -9,12 +9,10 @@ import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import (
-    STAGE_EPISODES,
     Sample,
     Verdict,
     evaluate,
-    play_all,
-    stage_seeds,
+    play_blocks,
 )
 from legible.evaluation.baselines import REGIONS, RandomTest, random_rule_sets, random_tests, region_of
 from legible.evaluation.statistics import benjamini_hochberg, paired, welch
@@ -32,7 +30,7 @@ from legible.features import deciles
 from legible.guidance import GuidedPolicy
 from legible.improvement import improve
 from legible.mining import mine
-from legible.play import collect, replay
+from legible.play import STAGE_EPISODES, STAGES, collect, replay, stage_seeds
 from legible.policies import load_policy
 from legible.relations import generalise, generalise_all, share_cuts
 from legible.rules import Condition, Rule, RuleSet, parse_rule
@@ -151,7 +149,7 @@ def test_the_composed_policy_reaches_the_optimum() -> None:
     settings = ImprovementSettings(episodes=60, final_episodes=200)
     found = improve(SETUP, evaluation, seed=0, settings=settings)
     assert found.rule_sets == (GOOD,)
-    best = play_all(
+    best = play_blocks(
         Setup(mirror_world.best_policy(), WORLD, (), PLAY), [(-1, stage_seeds(0, "final", 0, 200))], run_units
     )[0]
     assert found.guided.mean == pytest.approx(best.returns.mean())
@@ -251,7 +249,16 @@ def test_confirmation_keeps_its_promise_where_pairs_differ() -> None:
 
 
 def test_stages_never_share_a_seed() -> None:
-    stages = ["experiences", "screening", "confirmation", "composition", "final", "random tests", "random rules"]
+    stages = sorted(STAGES, key=lambda name: STAGES[name].block)
+    assert stages[:7] == [
+        "experiences",
+        "screening",
+        "confirmation",
+        "composition",
+        "final",
+        "random tests",
+        "random rules",
+    ]
     ends = [stage_seeds(3, stage, first, 1)[0] for stage in stages for first in (0, STAGE_EPISODES - 1)]
     assert ends == sorted(ends)
     assert len(set(ends)) == len(ends)

@@ -10,7 +10,7 @@ import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.environments.pacman.features import pacman_features
 from legible.errors import LegibleError
-from legible.evaluation import Confirmation, Evaluation, EvaluationSettings, Sample, Verdict, evaluate, stage_seeds
+from legible.evaluation import Confirmation, Evaluation, Sample, Verdict, evaluate
 from legible.evaluation.statistics import Effect, paired
 from legible.evaluation.units import PlaySettings, Setup, Unit, play_unit
 from legible.explanation import (
@@ -30,9 +30,10 @@ from legible.explanation import (
 from legible.features import deciles
 from legible.improvement import Improvement, ImprovementSettings
 from legible.mining import MinedRule, Mining
-from legible.play import Experiences, collect
+from legible.play import Experiences, collect, stage_seeds
 from legible.relations import generalise, load_relations, shipped_relations
 from legible.rules import Condition, Rule, RuleSet, parse_rule
+from legible.settings import EvaluationSettings
 from mirror_world import SPACE
 
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from legible.errors import LegibleError
-from legible.evaluation import Confirmation, Evaluation, EvaluationSettings, Sample, Verdict
+from legible.evaluation import Confirmation, Evaluation, Sample, Verdict
 from legible.evaluation.statistics import Effect
 from legible.features import Feature, FeatureSpace, Intervals
 from legible.improvement import Improvement, ImprovementSettings, Step
@@ -28,6 +28,7 @@ from legible.report.plots import (
     plot_returns,
 )
 from legible.rules import RuleSet, parse_rule
+from legible.settings import EvaluationSettings
 
 SPACE = FeatureSpace.of(["a", "b"], ["Go", "Wait"])
 SAMPLE = Sample(10, 5.0, 1.0, 20.0, math.nan, math.nan, 0.25, 0.1)

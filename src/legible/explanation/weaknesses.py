@@ -17,13 +17,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from legible.errors import LegibleError, did_you_mean
-from legible.evaluation import Evaluation, Runner, Verdict, play_all, stage_seeds
+from legible.evaluation import Evaluation, Runner, Verdict, play_blocks
 from legible.evaluation.statistics import Effect, benjamini_hochberg, paired
 from legible.evaluation.units import Setup, run_units
 from legible.features import FeatureSpace
 from legible.improvement import Improvement
 from legible.mining import MinedRule, Mining, judge_rules
-from legible.play import Experiences
+from legible.play import Experiences, stage_seeds
 from legible.rules import Rule, RuleSet
 from legible.rules.wording import action_words, describe_rule, describe_rule_set, in_words, join_words, told_rule
 
@@ -150,7 +150,7 @@ def leave_one_out(
     rules = rule_set.rules
     rests = [RuleSet(tuple(other for other in rules if other != rule)) for rule in rules]
     this = replace(setup, treatments=(rule_set, *rests))
-    whole, *without = play_all(this, [(i, seeds) for i in range(len(this.treatments))], run, on_episodes)
+    whole, *without = play_blocks(this, [(i, seeds) for i in range(len(this.treatments))], run, on_episodes)
     effects = [paired(whole.returns, rest.returns) for rest in without]
     q = benjamini_hochberg([effect.p for effect in effects])
     return tuple(Contribution(rule, effects[i], float(q[i])) for i, rule in enumerate(rules))
@@ -514,7 +514,7 @@ def explain_weaknesses(
         As in `legible.evaluation.evaluate`.
     """
     settings = evaluation.settings
-    seeds = stage_seeds(seed, "confirmation", 0, settings.confirmation_episodes or settings.episodes)
+    seeds = stage_seeds(seed, "explanation", 0, settings.confirmation_episodes or settings.episodes)
     explained = []
     for verdict in most_telling(evaluation, most):
         played: Sequence[Contribution] = ()

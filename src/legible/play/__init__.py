@@ -5,6 +5,7 @@
 - `episodes`: plays a list of seeds.
 - `recording`: episodes step by step, and again by their actions.
 - `experiences`: what a policy saw and did, as columns; `collect`.
+- `stages`: the stages of a study that play episodes, each with seeds of its own.
 """
 
 from __future__ import annotations
@@ -31,14 +32,18 @@ from legible.play.slots import (
     Slots,
     make_slots,
 )
+from legible.play.stages import STAGE_EPISODES, STAGES, Known, Stage, declare_stage, stage_seeds
 
 __all__ = [
     "DEFAULT_BATCH",
+    "STAGES",
+    "STAGE_EPISODES",
     "BatchSlots",
     "Chooser",
     "EpisodeFailedError",
     "Episodes",
     "Experiences",
+    "Known",
     "Observations",
     "PolicyChooser",
     "Recorder",
@@ -46,6 +51,7 @@ __all__ = [
     "Scores",
     "SingleSlots",
     "Slots",
+    "Stage",
     "StepRecord",
     "Steps",
     "check_exploration",
@@ -53,9 +59,11 @@ __all__ = [
     "choose_actions",
     "choose_row",
     "collect",
+    "declare_stage",
     "episode_seeds",
     "make_slots",
     "one_thread",
     "play_episodes",
     "replay",
+    "stage_seeds",
 ]
