@@ -9,14 +9,14 @@ import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import evaluate
-from legible.evaluation.units import PlaySettings, Setup
+from legible.evaluation.units import Setup
 from legible.features import deciles
-from legible.improvement import Improvement, ImprovementSettings, improve
+from legible.improvement import Improvement, improve
 from legible.mining import MinedRule, Mining
 from legible.play import collect
 from legible.relations import generalise
 from legible.rules import RuleSet, parse_rule
-from legible.settings import EvaluationSettings
+from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
 from mirror_world import SPACE
 
 pytest.importorskip("pandas")

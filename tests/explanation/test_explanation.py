@@ -12,7 +12,7 @@ from legible.environments.pacman.features import pacman_features
 from legible.errors import LegibleError
 from legible.evaluation import Confirmation, Evaluation, Sample, Verdict, evaluate
 from legible.evaluation.statistics import Effect, paired
-from legible.evaluation.units import PlaySettings, Setup, Unit, play_unit
+from legible.evaluation.units import Setup, Unit, play_unit
 from legible.explanation import (
     Contribution,
     explain_weakness,
@@ -28,12 +28,12 @@ from legible.explanation import (
     verdict_sentence,
 )
 from legible.features import deciles
-from legible.improvement import Improvement, ImprovementSettings
+from legible.improvement import Improvement
 from legible.mining import MinedRule, Mining
 from legible.play import Experiences, collect, stage_seeds
 from legible.relations import generalise, load_relations, shipped_relations
 from legible.rules import Condition, Rule, RuleSet, parse_rule
-from legible.settings import EvaluationSettings
+from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
 from mirror_world import SPACE
 
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")

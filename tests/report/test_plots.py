@@ -13,7 +13,7 @@ from legible.errors import LegibleError
 from legible.evaluation import Confirmation, Evaluation, Sample, Verdict
 from legible.evaluation.statistics import Effect
 from legible.features import Feature, FeatureSpace, Intervals
-from legible.improvement import Improvement, ImprovementSettings, Step
+from legible.improvement import Improvement, Step
 from legible.mining import Mining
 from legible.mining.lime import Importance
 from legible.report.plots import (
@@ -28,7 +28,7 @@ from legible.report.plots import (
     plot_returns,
 )
 from legible.rules import RuleSet, parse_rule
-from legible.settings import EvaluationSettings
+from legible.settings import EvaluationSettings, ImprovementSettings
 
 SPACE = FeatureSpace.of(["a", "b"], ["Go", "Wait"])
 SAMPLE = Sample(10, 5.0, 1.0, 20.0, math.nan, math.nan, 0.25, 0.1)
