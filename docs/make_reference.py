@@ -39,7 +39,15 @@ MODULES = {
         "evaluation.baselines",
         "evaluation.statistics",
     ),
-    "Values": ("features.space", "features.intervals", "rules.rule", "policies", "environments.spec", "policies.zoo"),
+    "Values": (
+        "features.space",
+        "features.intervals",
+        "rules.rule",
+        "policies",
+        "environments.spec",
+        "environments.spaces",
+        "policies.zoo",
+    ),
     "Running": (
         "engines.processes",
         "evaluation.units",
