@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from legible.environments.highway import kernel
+from legible.environments.highway.configuration import settings_of
 from legible.environments.highway.episodes import Episodes
 from legible.environments.highway.farama import FaramaEnv
-from legible.environments.highway.settings import settings_of
 from legible.environments.highway.synchronise import read_state
 from legible.streams import key_of_seed
 

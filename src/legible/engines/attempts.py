@@ -3,7 +3,6 @@
 - `attempt`: calls the function with one thread and within the time limit; gives a result or a `FailedAttempt`.
 - `AttemptQueue`: which units are still to be tried, and whether one that failed is tried again.
 - `limit_time`, `can_limit_time`: the time limit, by a signal that interrupts Python code.
-- `one_thread`: one thread for linear algebra.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from types import FrameType
 from threadpoolctl import ThreadpoolController
 
 from legible.engines.base import Failed, Finished, R, Shared, Unit
+from legible.engines.threads import one_thread
 from legible.errors import LegibleError
 
 GRACE_SECONDS = 5.0  # what code has to stop by itself after the first signal, before there is a second one or a kill
@@ -92,27 +92,12 @@ def attempt(
 ) -> R | FailedAttempt:
     """Call the function once."""
     try:
-        with one_thread(), limit_time(time_limit):
+        with one_thread(), _thread_pools(len(sys.modules)).limit(limits=1), limit_time(time_limit):
             return function(shared, unit)
     except _TimeUpError:
         return took_too_long(time_limit, traceback.format_exc())
     except (Exception, SystemExit) as error:
         return raised(error)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Give linear algebra one thread in the body, and afterwards what it had before."""
-    torch = sys.modules.get("torch")
-    threads = torch.get_num_threads() if torch else 1
-    with _thread_pools(len(sys.modules)).limit(limits=1):
-        if torch:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if torch:
-                torch.set_num_threads(threads)
 
 
 @functools.lru_cache(maxsize=1)
