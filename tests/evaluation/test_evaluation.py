@@ -192,7 +192,7 @@ def verdict(text: str, difference: float) -> Verdict:
 
 
 def test_order_and_number_of_candidates() -> None:
-    from legible.improvement import _candidates
+    from legible.improvement.composition import _candidates
 
     evaluation = evaluate(replace(SETUP, treatments=()), seed=0, settings=SETTINGS)
     texts = ["+Right <- right", "-Left <- right", "-Stay <- left", "+Stay <- right & left"]
