@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
@@ -340,12 +339,9 @@ PRESETS = {"paper": StudySettings.paper, "quick": StudySettings.quick}
 
 def read_settings_file(path: str | Path) -> dict[str, Any]:
     """Return what a settings file says, as plain data that nobody has checked."""
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: is not valid TOML: {error}.") from error
+    from legible.files import read_toml  # noqa: PLC0415 (it needs numpy, which settings do not)
+
+    return read_toml(path, SettingsError)
 
 
 class Setting(NamedTuple):

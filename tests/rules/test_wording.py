@@ -174,7 +174,7 @@ def test_numbers_are_rounded_but_stay_apart() -> None:
 
 
 def test_a_rule_set_is_told_by_its_actions() -> None:
-    turn = [path for name, path, _ in shipped_relations("legible/PacmanSmall-v0") if "turn" in str(path)]
+    turn = [file.path for file in shipped_relations("legible/PacmanSmall-v0") if file.name == "turn"]
     relations = load_relations(turn[0], PACMAN)
     rule = parse_rule("-North <- not open.north & 2 < pacman.x <= 3", PACMAN)
     found = generalise(rule, relations).rule_set

@@ -21,7 +21,6 @@ from legible.explanation.weaknesses import (
     knowledge_of,
     leave_one_out,
     most_telling,
-    pacman_groups,
     stronger_rules,
     verdict_sentence,
 )
@@ -45,7 +44,6 @@ __all__ = [
     "knowledge_of",
     "leave_one_out",
     "most_telling",
-    "pacman_groups",
     "stronger_rules",
     "verdict_sentence",
 ]

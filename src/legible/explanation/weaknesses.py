@@ -6,7 +6,7 @@
 - `knowledge_of`: for which of the generalised rules the policy does as they say ("knows it for north, not for east").
 - `leave_one_out`: which of the generalised rules make the difference.
 - `stronger_rules`: narrower versions of the generalised rules that were mined, as in the paper's discussion.
-- `group_shares`: the share of rules that speak of groups of features; `pacman_groups`: the paper's Ghosts and Scared.
+- `group_shares`: the share of rules that speak of groups of features; `feature_groups`: those that features name.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ __all__ = [
     "knowledge_of",
     "leave_one_out",
     "most_telling",
-    "pacman_groups",
     "stronger_rules",
     "verdict_sentence",
 ]
@@ -672,20 +671,3 @@ def feature_groups(space: FeatureSpace) -> dict[str, tuple[str, ...]]:
         key = feature.group or feature.name
         groups[key] = (*groups.get(key, ()), feature.name)
     return groups
-
-
-def pacman_groups(space: FeatureSpace) -> dict[str, tuple[str, ...]]:
-    """Return the groups of the paper's table on PAC-Man: all about ghosts, and all about their being scared.
-
-    >>> from legible.environments.pacman.features import pacman_features
-    >>> {group: len(names) for group, names in pacman_groups(pacman_features(2)).items()}
-    {'Ghosts': 50, 'Scared': 6}
-    """
-    wanted = {
-        "Ghosts": ("near.unscared", "near.scared", "ghost*"),
-        "Scared": ("near.unscared", "near.scared", "ghost*.scared", "ghost*.timer"),
-    }
-    return {
-        group: tuple(space.names[i] for i in sorted(_members(group, patterns, space)))
-        for group, patterns in wanted.items()
-    }

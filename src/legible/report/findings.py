@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from legible.environments import domain_groups, feature_space_of
 from legible.evaluation import Evaluation, PlayedBlocks, Sample, Verdict
 from legible.evaluation.statistics import Effect
 from legible.evaluation.units import UnitResult
@@ -25,7 +26,6 @@ from legible.explanation import (
     feature_groups,
     group_shares,
     most_telling,
-    pacman_groups,
     verdict_sentence,
 )
 from legible.features import FeatureSpace
@@ -33,7 +33,7 @@ from legible.improvement import Improvement
 from legible.mining import MinedRule
 from legible.play import STAGES, Known, stage_seeds
 from legible.policies import Policy
-from legible.relations import shipped_features, shipped_relations
+from legible.relations import resolve_relations
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
 from legible.report.replays import Choice, choose_episodes, make_replays
 from legible.report.returns import other_returns
@@ -432,18 +432,13 @@ def _weights(values: np.ndarray[Any, np.dtype[np.float64]], study: Study) -> tup
 
 
 def _groups(study: Study) -> Iterator[tuple[str, float]]:
-    """Shares of the mined rules that speak of a group of features: the paper's for PAC-Man, else the features' own."""
+    """Shares of the mined rules that speak of a group of features: the domain's, else the features' own."""
     space = study.space
-    paper = is_pacman_space(space.names)
-    if not paper and not any(feature.group for feature in space.features):
+    groups = domain_groups(study.environment, space)
+    if groups is None and not any(feature.group for feature in space.features):
         return
-    shares = group_shares(study.mining.rules, space, pacman_groups(space) if paper else feature_groups(space))
+    shares = group_shares(study.mining.rules, space, groups or feature_groups(space))
     yield from sorted(shares.items(), key=lambda entry: -entry[1])
-
-
-def is_pacman_space(names: Sequence[str]) -> bool:
-    """Whether features are those of PAC-Man, for which the paper names groups."""
-    return "near.unscared" in names and "ghost0.scared" in names
 
 
 # --- Baselines, seeds, settings --------------------------------------------------------------------------------------
@@ -504,17 +499,20 @@ def _command(study: Study) -> str:
 def _relation_files(study: Study) -> list[str]:
     """The study's relations for the command line: nothing where they are the package's own, "none" for none."""
     files = sorted((study.folder / "relations").glob("*.toml"))
-    shipped = [path for _, path, default in shipped_relations(study.environment.name) if default]
-    texts = [[path.read_text(encoding="utf-8") for path in paths] for paths in (files, shipped)]
-    if texts[0] == texts[1]:
+    default = [entry.text for entry in resolve_relations(study.environment, study.space).texts]
+    if [path.read_text(encoding="utf-8") for path in files] == default:
         return []
     return [f"relations/{path.name}" for path in files] or ["none"]
 
 
 def _has_own_names(study: Study) -> bool:
-    """Whether names were given that are not those of the package."""
+    """Whether names were given that are not those that the environment has anyway."""
     path = study.folder / "names.json"
     if not path.exists():
         return False
     names = FeatureSpace.from_dict(json.loads(path.read_text(encoding="utf-8")), str(path))
-    return names != shipped_features(study.environment.name)
+    env = study.environment.make()
+    try:
+        return names != feature_space_of(env)
+    finally:
+        env.close()

@@ -2,7 +2,7 @@
 
 - `Scene`: sees an environment between its steps and gives plain data, which the report's player draws.
 - `PacmanScene`: places of everybody and what was eaten.
-- `RoadScene`: lanes, and the vehicles that the camera sees.
+- `RoadScene`: lanes, and the vehicles that the camera sees; `road_scene` makes it where it can.
 - `PictureScene`: pictures of any environment that renders ``rgb_array``, shrunk and capped.
 - `FeatureScene`: the values of some features, where nothing can be drawn.
 - `scene_of`: the best one for an environment; `is_drawn_from_state` tells whether it takes little room.
@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Env, EnvironmentSpec, ObservationEncoder
+from legible.environments import Env, EnvironmentSpec, ObservationEncoder, domain_of, load_by_name
 from legible.environments.pacman.env import PacmanEnv
 from legible.environments.pacman.games import PacmanState
 from legible.features import FeatureSpace
@@ -141,6 +141,12 @@ class RoadScene:
         return {"moments": self._moments}
 
 
+def road_scene(env: Env) -> RoadScene | None:
+    """The scene of an environment that tells its traffic; highway-env's own, which do not, draw pictures."""
+    tells = hasattr(env.unwrapped, "road_map") and hasattr(env.unwrapped, "traffic")
+    return RoadScene(env) if tells else None
+
+
 class PictureScene:
     """Pictures of any environment, shrunk; long episodes are seen every few steps and where something is marked.
 
@@ -257,11 +263,9 @@ def is_drawn_from_state(spec: EnvironmentSpec) -> bool:
 
 
 def _scene_from_state(env: Env) -> Scene | None:
-    if isinstance(env.unwrapped, PacmanEnv):
-        return PacmanScene(env)
-    if hasattr(env.unwrapped, "road_map") and hasattr(env.unwrapped, "traffic"):
-        return RoadScene(env)
-    return None
+    domain = domain_of(env)
+    scene: Scene | None = load_by_name(domain.scene)(env) if domain is not None and domain.scene else None
+    return scene
 
 
 def scene_of(
