@@ -20,19 +20,18 @@ if TYPE_CHECKING:
     )
     from legible.environments.names import NamedSpace, feature_space_of, resolve_names
     from legible.environments.registration import PACMAN_LEVELS, SCENARIOS, register_envs
+    from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions, first_action
     from legible.environments.spec import (
+        CannotDrawError,
         Env,
         EnvironmentSpec,
-        ObservationEncoder,
-        UnfitEnvironmentError,
         as_environment,
-        count_actions,
-        first_action,
     )
 
 __all__ = [
     "PACMAN_LEVELS",
     "SCENARIOS",
+    "CannotDrawError",
     "Domain",
     "Env",
     "EnvironmentSpec",
@@ -79,14 +78,17 @@ __getattr__ = lazy_names(
             "SCENARIOS",
             "register_envs",
         ),
-        "spec": (
-            "Env",
-            "EnvironmentSpec",
+        "spaces": (
             "ObservationEncoder",
             "UnfitEnvironmentError",
-            "as_environment",
             "count_actions",
             "first_action",
+        ),
+        "spec": (
+            "CannotDrawError",
+            "Env",
+            "EnvironmentSpec",
+            "as_environment",
         ),
     },
 )

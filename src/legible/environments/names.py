@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from legible.environments.domains import shipped_features
-from legible.environments.spec import Env, ObservationEncoder, UnfitEnvironmentError, count_actions
+from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions
+from legible.environments.spec import Env
 from legible.features import Feature, FeatureSpace
 
 ENVIRONMENT, SHIPPED, NOBODY = "the environment", "legible", "nobody"
