@@ -30,8 +30,7 @@ from legible.play import check_policy
 from legible.policies import Policy, load_policy
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
-from legible.study.estimate import Estimate, duration, estimate, measure_rate
-from legible.study.study import settings_for
+from legible.study.estimate import Estimate, duration, estimate, measure_rate, settings_for
 
 MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
 
