@@ -313,7 +313,7 @@ def test_damaged_files_are_named(tmp_path, policy_file, name, message) -> None:
 
 
 def test_a_missing_relations_file_is_named(tmp_path, policy_file) -> None:
-    with pytest.raises(LegibleError, match=r"no\.toml: cannot be read"):
+    with pytest.raises(LegibleError, match=r"no\.toml: there is no such file"):
         study(tmp_path, policy_file, relations=[tmp_path / "no.toml"])
 
 
