@@ -22,20 +22,13 @@ from numpy.typing import NDArray
 from legible.engines import Engine, Failed, InProcess
 from legible.environments import Env, EnvironmentSpec, first_action
 from legible.errors import LegibleError
-from legible.guidance import GuidedChooser
-from legible.play import Chooser, StepRecord, make_slots, play_episodes
+from legible.guidance import CountingChooser, GuidedChooser
+from legible.play import StepRecord, make_slots, play_episodes
 from legible.policies import Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
 UNGUIDED = -1
-
-
-class CountingChooser(Chooser, Protocol):
-    """A chooser that counts, episode by episode, how often it stepped in and how often that changed the action."""
-
-    fired: NDArray[np.int64]
-    changed: NDArray[np.int64]
 
 
 class Treatment(Protocol):
