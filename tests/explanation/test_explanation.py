@@ -19,7 +19,6 @@ from legible.explanation import (
     explain_weaknesses,
     feature_groups,
     group_shares,
-    interval_text,
     knowledge_of,
     leave_one_out,
     most_telling,
@@ -169,7 +168,7 @@ def test_the_planted_weakness_is_explained(evaluation: Evaluation, experiences: 
     (weakness,) = found
     assert sum(told) == 3 * SETTINGS.confirmation_episodes
     assert weakness.cause == "generalisation"
-    assert [c.rule for c in weakness.making_the_difference] == [LEFT]
+    assert [c.rule for c in weakness.significant_contributions] == [LEFT]
     assert weakness.headline.startswith("does Right when right: knows it for Right, not for Left (broken in ")
     assert weakness.advice == "do Right when right; likewise for Left"
     text = weakness.text()
@@ -318,8 +317,3 @@ def test_what_was_gained_in_a_sentence() -> None:
     )
     assert gained(effect(-4.0)).endswith("(95 % CI −5 to −3) on fresh seeds; do not use them.")
     assert gained(effect(0.0), ()) == "No composition of rules did better than the policy alone."
-
-
-def test_figures_for_people() -> None:
-    assert interval_text(Effect(1234.56, 1.0, -0.00001, 12345.6, 0.1)) == "+1235 (95 % CI −1e-05 to +12346)"
-    assert interval_text(Effect(0.0, 0.0, 0.0, 0.0, 1.0)) == "0 (95 % CI 0 to 0)"

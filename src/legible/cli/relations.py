@@ -22,6 +22,7 @@ from rich.table import Table
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError, did_you_mean
 from legible.features import FeatureSpace
+from legible.formatting import number
 from legible.relations import MetamorphicRelation, ShippedRelations, by_name, load_relations, shipped_relations
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def _actions(answer: RelationCheck) -> str:
 def _deviation(answer: RelationCheck) -> str:
     if math.isnan(answer.deviation):
         return ""
-    return f"{answer.deviation:.3g}" + (f" ({escape(answer.deviation_of)})" if answer.deviation_of else "")
+    return number(answer.deviation) + (f" ({escape(answer.deviation_of)})" if answer.deviation_of else "")
 
 
 def _worst_first(checks: Sequence[RelationCheck]) -> list[RelationCheck]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from legible.errors import LegibleError
 from legible.guidance.policy import Intervention
-from legible.rules.wording import describe_rule
+from legible.rules import describe_rule
 
 
 class AuditLog:

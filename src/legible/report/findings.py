@@ -19,8 +19,6 @@ from legible.evaluation.statistics import Effect
 from legible.evaluation.units import UnitResult
 from legible.explanation import (
     WeaknessExplanation,
-    describe_rule,
-    describe_rule_set,
     explain_weakness,
     feature_groups,
     group_shares,
@@ -29,6 +27,7 @@ from legible.explanation import (
     verdict_sentence,
 )
 from legible.features import FeatureSpace
+from legible.formatting import capitalise
 from legible.improvement import Improvement
 from legible.mining import MinedRule
 from legible.policies import Policy
@@ -37,7 +36,7 @@ from legible.report.charts import Histograms, Scale, histograms, interval_scale
 from legible.report.replays import Choice, choose_episodes, make_replays
 from legible.report.returns import PlayedBlocks, confirmation_blocks, final_blocks, other_returns
 from legible.report.scenes import is_drawn_from_state
-from legible.rules import Rule, RuleSet
+from legible.rules import Rule, RuleSet, describe_rule, describe_rule_set
 from legible.study import Study
 
 MOST_WEAKNESSES = 12
@@ -334,7 +333,7 @@ def _card(found: WeaknessExplanation, study: Study, replay: int | None) -> Weakn
     lines = []
     for rule in found.rule_set.rules:
         added = contributions.get(rule)
-        matters = added is not None and added in found.making_the_difference
+        matters = added is not None and added in found.significant_contributions
         effect = None if added is None else added.effect
         words = describe_rule(rule, study.space, "advice")
         lines.append(
@@ -342,7 +341,7 @@ def _card(found: WeaknessExplanation, study: Study, replay: int | None) -> Weakn
         )
     return WeaknessCard(
         explanation=found,
-        title=_capital(found.headline.removesuffix(f": {found.knowing}")),
+        title=capitalise(found.title),
         origin="Mined" if is_mined else "Given",
         mined="" if found.rule_set.source is None else found.rule_set.source.text(study.space),
         sentences=tuple(found.sentences()),
@@ -361,10 +360,6 @@ def _effects(verdict: Verdict) -> Iterator[tuple[str, Effect]]:
             yield "the mined rule alone", verdict.confirmation.of_rule
         if verdict.confirmation.of_generalisation is not None:
             yield "what generalising adds", verdict.confirmation.of_generalisation
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
 
 
 # --- Rules, steps, importances ---------------------------------------------------------------------------------------
@@ -393,7 +388,7 @@ def _rule_row(rule: Rule, mined: MinedRule | None, verdict: Verdict | None, stud
         kinds.append("used")
     space = study.space
     return RuleRow(
-        words=_capital(describe_rule(rule, space)),
+        words=capitalise(describe_rule(rule, space)),
         text=rule.text(space),
         action=space.actions[rule.action].label,
         polarity=rule.polarity,
@@ -405,7 +400,7 @@ def _rule_row(rule: Rule, mined: MinedRule | None, verdict: Verdict | None, stud
 
 def _step_rows(study: Study) -> Iterator[StepRow]:
     for step in study.improvement.steps:
-        words = _capital(describe_rule_set(step.rule_set, study.space, "advice"))
+        words = capitalise(describe_rule_set(step.rule_set, study.space, "advice"))
         yield StepRow(words, step.mean, step.error, step.accepted)
 
 

@@ -22,8 +22,7 @@ from legible.features import FeatureSpace
 from legible.play import StepRecord
 from legible.report.returns import PlayedBlocks
 from legible.report.scenes import Scene, scene_of
-from legible.rules import CompiledRules, RuleSet
-from legible.rules.wording import describe_rule
+from legible.rules import CompiledRules, RuleSet, describe_rule
 from legible.study import Study
 
 MOST_FEATURES = 12

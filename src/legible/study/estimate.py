@@ -109,21 +109,3 @@ def estimate(
     workers = 1 if isinstance(engine, InProcess) else getattr(engine, "workers", None) or 1
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
     return Estimate(rate, planned_episodes(settings, known, collected=rule_sets is not None), workers)
-
-
-def duration(seconds: float) -> str:
-    """Write a time as people say it.
-
-    >>> [duration(s) for s in (0.4, 44, 100, 5000, 90_000)]
-    ['less than a second', '44 seconds', '1 min 40 s', '1 h 23 min', '25 hours']
-    """
-    if seconds < 1:
-        return "less than a second"
-    whole = round(seconds)
-    if whole < 90:
-        return f"{whole} second{'s' if whole > 1 else ''}"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
-    if whole < 36_000:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{round(whole / 3600)} hours"
