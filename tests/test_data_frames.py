@@ -1,6 +1,7 @@
 """Data frames: what they hold is what the objects hold, and a clear word where pandas is missing."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,14 +9,15 @@ import pytest
 import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
-from legible.evaluation import EvaluationSettings, evaluate
-from legible.evaluation.units import PlaySettings, Setup
+from legible.evaluation import evaluate
+from legible.evaluation.units import Setup
 from legible.features import deciles
-from legible.improvement import Improvement, ImprovementSettings, improve
+from legible.improvement import improve
 from legible.mining import MinedRule, Mining
 from legible.play import collect
 from legible.relations import generalise
 from legible.rules import RuleSet, parse_rule
+from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
 from mirror_world import SPACE
 
 pytest.importorskip("pandas")
@@ -61,7 +63,7 @@ def test_evaluation_and_improvement(setup: Setup) -> None:
     steps = found.to_pandas(SPACE)
     assert steps.to_dict("records") == found.to_rows(SPACE)
     assert steps["accepted"].tolist() == [True]
-    nothing = Improvement((), RuleSet(()), (), found.base, found.base, found.base, found.effect, found.settings)
+    nothing = replace(found, rule_sets=(), composition=RuleSet(()), steps=())
     assert list(nothing.to_pandas(SPACE).columns) == list(steps.columns)
 
 

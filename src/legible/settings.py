@@ -179,11 +179,14 @@ class EvaluationSettings:
         Level of all tests.
     confirmation_episodes
         Episodes of the fresh block on which candidates are confirmed; 0 leaves confirmation out.
+    objective
+        What guidance is to raise: "mean", the mean return.
     """
 
     episodes: int = 250
     alpha: float = 0.05
     confirmation_episodes: int = 500
+    objective: str = "mean"
 
     def __post_init__(self) -> None:
         if self.episodes < 2:
@@ -254,12 +257,16 @@ class StudySettings:
         Episodes from which rules are mined.
     time_limit
         Seconds after which a unit of episodes is given up (0: never), for environments that hang.
+    sources
+        Where the rule sets that are tested come from, separated by commas: "mined" (the paper), "yours" (rules that
+        you give).
     mining, play, evaluation, improvement, baselines
         The steps' own settings.
     """
 
     episodes: int = 600
     time_limit: float = 0.0
+    sources: str = "mined,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)

@@ -23,7 +23,6 @@ from legible.report.replays import (
     make_replays,
     record_choices,
 )
-from legible.report.returns import confirmation_blocks, final_blocks
 from legible.report.scenes import FeatureScene, PacmanScene, PictureScene, RoadScene, _when_gone, scene_of
 from legible.rules import RuleSet, parse_rule
 from legible.settings import PlaySettings
@@ -121,7 +120,7 @@ def test_where_rules_spare_random_actions_they_are_marked() -> None:
 
 
 def test_random_actions_are_marked_as_often_as_they_were_changed(pacman_study) -> None:
-    blocks = final_blocks(pacman_study)
+    blocks = pacman_study.improvement.final_blocks
     play = replace(blocks.setup.play, epsilon=0.1, epsilon_when_guided=False)
     exploring = replace(blocks.setup, play=play)
     unit = Unit((0,) * 6, blocks.seeds[:6])
@@ -134,7 +133,7 @@ def test_random_actions_are_marked_as_often_as_they_were_changed(pacman_study) -
 
 
 def test_recorded_episodes_are_those_of_the_study(pacman_study) -> None:
-    blocks = final_blocks(pacman_study)
+    blocks = pacman_study.improvement.final_blocks
     chosen = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=True)
     assert chosen
     for choice, pair in zip(chosen, record_choices(blocks, chosen), strict=True):
@@ -145,7 +144,7 @@ def test_recorded_episodes_are_those_of_the_study(pacman_study) -> None:
 
 
 def test_an_episode_that_goes_another_way_alone_is_recorded_in_its_unit(pacman_study, monkeypatch) -> None:
-    blocks = final_blocks(pacman_study)
+    blocks = pacman_study.improvement.final_blocks
     choice = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=False)[0]
     other = (choice.episode + 1) % len(blocks.seeds)
     asked = []
@@ -173,7 +172,7 @@ def test_an_episode_that_goes_another_way_alone_is_recorded_in_its_unit(pacman_s
 
 
 def test_marks_of_a_replay_are_the_steps_that_guidance_changed(pacman_study) -> None:
-    blocks = final_blocks(pacman_study)
+    blocks = pacman_study.improvement.final_blocks
     guided = blocks.guided(0)
     chosen = choose_episodes(blocks.base, guided, 0, extremes=True)
     for choice, replay in zip(chosen, make_replays(pacman_study, blocks, chosen, 0), strict=True):
@@ -302,7 +301,7 @@ def test_traffic_shows_ego_first_and_who_is_in_view(mirror) -> None:
 
 def test_every_shown_weakness_has_a_replay_on_confirmation_seeds(pacman_study) -> None:
     found = gather(pacman_study)
-    blocks = confirmation_blocks(pacman_study)
+    blocks = pacman_study.evaluation.confirmation_blocks
     assert found.cards
     for card in found.cards + found.doubtful_cards:
         if card.replay is not None:
@@ -311,7 +310,7 @@ def test_every_shown_weakness_has_a_replay_on_confirmation_seeds(pacman_study) -
 
 
 def test_what_would_show_something_else_is_not_shown(pacman_study, monkeypatch) -> None:
-    blocks = final_blocks(pacman_study)
+    blocks = pacman_study.improvement.final_blocks
     chosen = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=False)
     pairs = record_choices(blocks, chosen)
     # An environment that forgets its seed: the same actions lead elsewhere.

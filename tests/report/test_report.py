@@ -20,7 +20,6 @@ from legible.explanation import verdict_sentence
 from legible.features import Action, Feature, FeatureSpace
 from legible.report import write_report
 from legible.report.findings import _command
-from legible.report.returns import confirmation_blocks, final_blocks
 from legible.settings import MiningSettings, PlaySettings
 from legible.study import Study
 from report.studies import MIRROR_SETTINGS, mirror_study
@@ -62,7 +61,7 @@ def words_of(text: str) -> str:
 
 def test_returns_come_from_the_store(pacman_study, monkeypatch) -> None:
     monkeypatch.setattr("legible.evaluation.units.play_unit", None)  # what run_units would play with
-    final, confirmation = final_blocks(pacman_study), confirmation_blocks(pacman_study)
+    final, confirmation = pacman_study.improvement.final_blocks, pacman_study.evaluation.confirmation_blocks
     effect = paired(final.guided(0).returns, final.base.returns)
     assert effect == pacman_study.improvement.effect
     candidates = [v for v in pacman_study.evaluation.verdicts if v.confirmation is not None]
@@ -134,7 +133,7 @@ def test_plots_and_tables_lie_beside_it(pacman_study, pacman_report) -> None:
         rows = list(csv.DictReader(file))
     guided = np.array([float(row["guided"]) for row in rows])
     assert guided.mean() == pytest.approx(pacman_study.improvement.guided.mean)
-    assert int(rows[0]["seed"]) == final_blocks(pacman_study).seeds[0]
+    assert int(rows[0]["seed"]) == pacman_study.improvement.final_blocks.seeds[0]
     with (folder / "verdicts.csv").open(encoding="utf-8") as file:
         verdicts = list(csv.DictReader(file))
     assert [float(row["p"]) for row in verdicts] == [v.p for v in pacman_study.evaluation.verdicts]

@@ -17,12 +17,18 @@ from flawed_network import save_flawed_network
 from legible.engines import InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
-from legible.evaluation import EvaluationSettings
-from legible.evaluation.units import PlaySettings, UnitResult
+from legible.evaluation.units import UnitResult
 from legible.guidance import GuidedPolicy
-from legible.improvement import ImprovementSettings
-from legible.mining import Mining, MiningSettings
-from legible.study import BaselineSettings, Study, StudySettings, UnitFiles, fingerprint_of
+from legible.mining import Mining
+from legible.settings import (
+    BaselineSettings,
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    PlaySettings,
+    StudySettings,
+)
+from legible.study import Study, UnitFiles, fingerprint_of
 
 SETTINGS = StudySettings(
     episodes=60,

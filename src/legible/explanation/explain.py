@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from legible.evaluation import Evaluation, Runner, Verdict, stage_seeds
+from legible.evaluation import Evaluation, Runner, Verdict
 from legible.evaluation.units import Setup, run_units
 from legible.explanation.contributions import Contribution, leave_one_out
 from legible.explanation.knowledge import knowledge_of
 from legible.explanation.weakness import WeaknessExplanation, stronger_rules
 from legible.features import FeatureSpace
 from legible.mining import MinedRule, Mining
-from legible.play import Experiences
+from legible.play import Experiences, stage_seeds
 from legible.rules import Rule, RuleSet, representative_rule
 
 
@@ -108,14 +108,14 @@ def explain_weaknesses(
     most
         How many weaknesses to explain at most.
     leave_out
-        Whether to play every rule set without each of its rules, on the confirmation's seeds.
+        Whether to play every rule set without each of its rules, on seeds that chose nothing.
     min_kept
         See `knowledge_of`.
     run, on_episodes
         As in `legible.evaluation.evaluate`.
     """
     settings = evaluation.settings
-    seeds = stage_seeds(seed, "confirmation", 0, settings.confirmation_episodes or settings.episodes)
+    seeds = stage_seeds(seed, "explanation", 0, settings.confirmation_episodes or settings.episodes)
     explained = []
     for verdict in most_telling(evaluation, most):
         played: Sequence[Contribution] = ()

@@ -27,7 +27,7 @@ def _findings_sentence(evaluation: Evaluation) -> str:
     if confirmed:
         return f"The policy is weak: {of_tested(confirmed)} reveal{'s' * (confirmed == 1)} a confirmed weakness."
     if suspected:
-        asked = evaluation.confirmation_base is not None
+        asked = evaluation.confirmation_blocks is not None
         doubt = "fresh seeds confirm none" if asked else "fresh seeds have not been asked"
         return f"No weakness is confirmed: {of_tested(suspected)} looked like one, but {doubt}."
     none = f"none of the {tested} rule sets tested raises" if tested > 1 else "the only rule set tested does not raise"

@@ -67,7 +67,7 @@ class WeaknessExplanation:
     knowledge
         For every rule of the set, whether the policy does as it says; empty when that was not asked.
     contributions
-        What each rule of the set adds, on the confirmation's seeds; empty when that was not played.
+        What each rule of the set adds, on seeds of its own; empty when that was not played.
     stronger
         Narrower versions of its rules that were mined.
     alpha

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from legible.evaluation import Evaluation, Sample, Stage, Verdict, stage_seeds
+from legible.evaluation import Evaluation, PlayedBlocks, Sample, Verdict
 from legible.evaluation.statistics import Effect
 from legible.evaluation.units import UnitResult
 from legible.explanation import (
@@ -30,11 +30,12 @@ from legible.features import FeatureSpace
 from legible.formatting import capitalise
 from legible.improvement import Improvement
 from legible.mining import MinedRule
+from legible.play import STAGES, Known, stage_seeds
 from legible.policies import Policy
 from legible.relations import shipped_features, shipped_relations
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
 from legible.report.replays import Choice, choose_episodes, make_replays
-from legible.report.returns import PlayedBlocks, confirmation_blocks, final_blocks, other_returns
+from legible.report.returns import other_returns
 from legible.report.scenes import is_drawn_from_state
 from legible.rules import Rule, RuleSet, describe_rule, describe_rule_set
 from legible.study import Study
@@ -198,7 +199,7 @@ class Findings:
 def gather(study: Study, others: Mapping[str, Policy] | None = None) -> Findings:
     """Read everything out of a study, which runs what it has not run yet; replays are recorded."""
     evaluation, improvement = study.evaluation, study.improvement
-    final = final_blocks(study)
+    final = study.improvement.final_blocks
     explanations = _explanations(study)
     replays, of_composition, of_weakness = _replays(study, final, explanations)
     cards = tuple(_card(found, study, replay) for found, replay in zip(explanations, of_weakness, strict=True))
@@ -278,7 +279,7 @@ def _replays(
     """Make all replays; returns them, the numbers of the composition's, and for every weakness the number of its."""
     small = is_drawn_from_state(study.environment)
     chosen = choose_episodes(final.base, final.guided(0), 0, extremes=True) if final.setup.treatments else []
-    blocks = confirmation_blocks(study)
+    blocks = study.evaluation.confirmation_blocks
     wanted = explanations if small else explanations[:MOST_PICTURE_REPLAYS]
     typical = [None if blocks is None else _typical(blocks, found.rule_set) for found in wanted]
     replayed = [place for place, choice in enumerate(typical) if choice is not None]
@@ -465,28 +466,12 @@ def _baseline_row(name: str, evaluation: Evaluation) -> BaselineRow:
 
 
 def _seed_rows(study: Study) -> Iterator[SeedRow]:
-    settings, sets = study.settings, len(study.evaluation.verdicts)
-    stages: tuple[tuple[Stage, str, int], ...] = (
-        ("experiences", "what rules are mined from", settings.episodes),
-        (
-            "screening",
-            "the unguided policy, then every rule set, on seeds of their own",
-            (sets + 1) * settings.evaluation.episodes,
-        ),
-        (
-            "confirmation",
-            "all candidates and the unguided policy, on the same seeds",
-            settings.evaluation.confirmation_episodes,
-        ),
-        ("composition", "every step of the composition, on the same seeds", settings.improvement.episodes),
-        (
-            "final",
-            "the figures that are quoted: unguided and guided, on the same seeds",
-            settings.improvement.final_episodes,
-        ),
-    )
-    for stage, used_for, episodes in stages:
-        yield SeedRow(stage, used_for, stage_seeds(study.seed, stage, 0, 1)[0], episodes)
+    evaluation = study.evaluation
+    known = Known(len(evaluation.verdicts), len(evaluation.weaknesses))
+    for stage in STAGES.values():
+        if stage.step != "baseline":
+            first = stage_seeds(study.seed, stage.name, 0, 1)[0]
+            yield SeedRow(stage.name, stage.purpose, first, stage.seeds(study.settings, known))
 
 
 def _command(study: Study) -> str:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.environments import Env, first_action
+from legible.evaluation import PlayedBlocks
 from legible.evaluation.units import UNGUIDED, Recording, Setup, Unit, UnitResult, play_unit, record_episode
 from legible.features import FeatureSpace
 from legible.play import StepRecord
-from legible.report.returns import PlayedBlocks
 from legible.report.scenes import Scene, scene_of
 from legible.rules import CompiledRules, RuleSet, describe_rule
 from legible.study import Study

@@ -20,12 +20,13 @@ import numpy as np
 
 from legible.engines import Engine
 from legible.errors import LegibleError
-from legible.evaluation import Evaluation, Sample, Verdict, play_all, stage_seeds
+from legible.evaluation import Evaluation, Sample, Verdict, play_blocks
 from legible.evaluation.statistics import paired
 from legible.evaluation.units import UNGUIDED, run_units
 from legible.explanation import feature_groups, group_shares, pacman_groups
 from legible.features import FeatureSpace
 from legible.files import write_whole
+from legible.play import stage_seeds
 from legible.policies import load_policy
 from legible.relations import generalise_all
 from legible.reproduction.plan import Job
@@ -115,7 +116,7 @@ def _extended(job: Job, study: Study) -> Record:
     seeds = stage_seeds(study.seed, "final", 0, study.settings.improvement.final_episodes)
     # Not with the study's runner: its store knows one policy only.
     run = partial(run_units, engine=study.engine, time_limit=study.settings.time_limit or None)
-    return _sample(Sample.of(play_all(setup, [(UNGUIDED, seeds)], run)[0]))
+    return _sample(Sample.of(play_blocks(setup, [(UNGUIDED, seeds)], run)[0]))
 
 
 def _known_rule(text: str, study: Study) -> Record:
@@ -125,7 +126,7 @@ def _known_rule(text: str, study: Study) -> Record:
     relatives = [m.rule for m in study.mining.rules if any(r.contains(m.rule) for r in generalised.rules)]
     setup = study.setup([generalised])
     seeds = stage_seeds(study.seed, "final", 0, study.settings.improvement.final_episodes)
-    base, guided = play_all(setup, [(UNGUIDED, seeds), (0, seeds)], study.runner("known rule"))
+    base, guided = play_blocks(setup, [(UNGUIDED, seeds), (0, seeds)], study.runner("known rule"))
     return {
         "rule": text,
         "mined": rule in [m.rule for m in study.mining.rules],

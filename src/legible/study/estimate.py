@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass, replace
 
 from legible.engines import Engine, InProcess
-from legible.evaluation import stage_seeds
 from legible.evaluation.units import UNGUIDED, Setup, Unit, play_unit
+from legible.play import stage_seeds
 from legible.settings import StudySettings
 
 # What is not known before it is found: rules that an action gets, and the share of rule sets that look like weaknesses.

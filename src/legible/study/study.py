@@ -27,7 +27,7 @@ import legible
 from legible.engines import Engine, LocalProcesses
 from legible.environments import Env, EnvironmentSpec, ObservationEncoder, count_actions, feature_space_of
 from legible.errors import LegibleError
-from legible.evaluation import Evaluation, Runner, evaluate, stage_seeds
+from legible.evaluation import Evaluation, Runner, evaluate
 from legible.evaluation.baselines import random_rule_sets, random_tests
 from legible.evaluation.units import Setup, Unit, UnitResult, run_units
 from legible.explanation import WeaknessExplanation, explain_weaknesses, most_telling
@@ -36,7 +36,7 @@ from legible.files import write_text, write_whole
 from legible.guidance import GuidedPolicy
 from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
-from legible.play import Experiences, check_policy, collect
+from legible.play import Experiences, check_policy, collect, stage_seeds
 from legible.policies import NetworkPolicy, Policy, load_policy, save_policy
 from legible.relations import (
     Generalisation,
