@@ -14,16 +14,18 @@ from legible.environments import EnvironmentSpec
 from legible.evaluation.units import Recording, Setup, Unit, UnitResult, record_episode
 from legible.features import FeatureSpace
 from legible.policies import load_policy
-from legible.report.findings import _number_replays, gather
+from legible.report.findings import gather
+from legible.report.interventions import interventions
 from legible.report.replays import (
+    Replays,
     _no_window,
+    _number_replays,
     _record_unit,
-    choose_episodes,
-    interventions,
     make_replays,
     record_choices,
 )
 from legible.report.scenes import FeatureScene, PacmanScene, PictureScene, RoadScene, _when_gone, scene_of
+from legible.report.selection import choose_episodes
 from legible.rules import RuleSet, parse_rule
 from legible.settings import PlaySettings
 
@@ -321,8 +323,8 @@ def test_what_would_show_something_else_is_not_shown(pacman_study, monkeypatch) 
 
 def test_replays_are_numbered_as_far_as_there_is_room(monkeypatch) -> None:
     made = [(None, "first"), (None, None), (0, "x" * 40), (1, "second"), (2, None)]
-    monkeypatch.setattr("legible.report.findings.REPLAY_BUDGET", 20)
-    assert _number_replays(made, 4) == (["first", "second"], [0], [None, 1, None, None])
+    monkeypatch.setattr("legible.report.replays.REPLAY_BUDGET", 20)
+    assert _number_replays(made, 4) == Replays(("first", "second"), (0,), (None, 1, None, None))
 
 
 @pytest.mark.parametrize("name", ["highway-fast-v0", "MountainCar-v0"])
