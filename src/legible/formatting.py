@@ -175,12 +175,12 @@ def capitalise(sentence: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    r"""Keep figures and their percent signs on one line.
+    r"""Keep figures, their errors and their percent signs on one line.
 
-    >>> unbroken("13 % of them")
-    '13\xa0% of them'
+    >>> unbroken("13 % of them: 1.4 ± 0.1")
+    '13\xa0% of them: 1.4\xa0±\xa00.1'
     """
-    return text.replace(" %", "\u00a0%")
+    return text.replace(" %", "\u00a0%").replace(" ± ", "\u00a0±\u00a0")
 
 
 def data_frame(data: Sequence[Mapping[str, Any]] | Mapping[str, Any], columns: Sequence[str] | None = None) -> Any:
