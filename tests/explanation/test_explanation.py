@@ -23,9 +23,9 @@ from legible.explanation import (
     group_shares,
     knowledge_of,
     leave_one_out,
-    most_telling,
     pacman_groups,
     stronger_rules,
+    top_weaknesses,
     verdict_sentence,
 )
 from legible.features import deciles
@@ -282,9 +282,9 @@ def test_the_most_telling_weaknesses() -> None:
     doubtful = verdict(WALLS[3:4], -4.0, confirmed=False, p=0.001)
     nothing = verdict((parse_rule("+Stop <- true", PACMAN),), 1.0, confirmed=None, p=0.4)
     found = study(small, doubtful, narrower, likely, large, nothing)
-    assert most_telling(found) == (large, small, likely)
-    assert most_telling(found, 1) == (large,)
-    assert most_telling(study(nothing)) == ()
+    assert top_weaknesses(found) == (large, small, likely)
+    assert top_weaknesses(found, 1) == (large,)
+    assert top_weaknesses(study(nothing)) == ()
 
 
 # --- A study in a sentence -------------------------------------------------------------------------------------------

@@ -212,10 +212,6 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _say_nothing(_: int) -> None:
-    """Progress that nobody asked for."""
-
-
 def _content(treatment: RuleSet | Treatment) -> dict[str, Any]:
     """What decides how a treatment acts; the mined rule behind a rule set does not."""
     return RuleSet(treatment.rules).to_dict() if isinstance(treatment, RuleSet) else treatment.to_dict()
@@ -250,7 +246,7 @@ def run_units(
     """
     engine = engine or InProcess()
     store = {} if store is None else store
-    tell = on_episodes or _say_nothing
+    tell = on_episodes or (lambda *_: None)
     keys = [unit_key(setup, unit, fingerprint) for unit in units]
     missing = [i for i, key in enumerate(keys) if key not in store]
     tell(sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing))

@@ -1,7 +1,7 @@
 """What a study found, for people: where the policy is weak, why, and what its rules speak of.
 
 - `verdict_sentence`: a whole study in a sentence or two.
-- `most_telling`, `explain_weakness`, `explain_weaknesses`: weaknesses in words, each a `WeaknessExplanation`.
+- `top_weaknesses`, `explain_weakness`, `explain_weaknesses`: weaknesses in words, each a `WeaknessExplanation`.
 - `knowledge_of`: for which of the generalised rules the policy does as they say ("knows it for north, not for east").
 - `leave_one_out`: which of the generalised rules make the difference.
 - `stronger_rules`: narrower versions of the generalised rules that were mined, as in the paper's discussion.
@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from legible.explanation.contributions import Contribution, leave_one_out
-from legible.explanation.explain import explain_weakness, explain_weaknesses, most_telling
+from legible.explanation.explain import explain_weakness, explain_weaknesses, top_weaknesses
 from legible.explanation.groups import Groups, feature_groups, group_shares, pacman_groups
 from legible.explanation.knowledge import Knowledge, knowledge_of
 from legible.explanation.verdict import verdict_sentence
@@ -30,8 +30,8 @@ __all__ = [
     "group_shares",
     "knowledge_of",
     "leave_one_out",
-    "most_telling",
     "pacman_groups",
     "stronger_rules",
+    "top_weaknesses",
     "verdict_sentence",
 ]

@@ -1,6 +1,6 @@
 """Explains the weaknesses that an evaluation found.
 
-- `most_telling`: which weaknesses are worth explaining.
+- `top_weaknesses`: which weaknesses are worth explaining.
 - `explain_weakness`: one of them, with whatever is at hand; `explain_weaknesses`: all of them, with what is played.
 """
 
@@ -59,10 +59,10 @@ def explain_weakness(
     )
 
 
-def most_telling(evaluation: Evaluation, most: int = 3) -> tuple[Verdict, ...]:
-    """Return the weaknesses that tell most: confirmed ones by their effect, then suspected ones by their p-value.
+def top_weaknesses(evaluation: Evaluation, most: int = 3) -> tuple[Verdict, ...]:
+    """Return the weaknesses to explain first: confirmed ones by their effect, then suspected ones by their p-value.
 
-    Of rule sets that say the same, one in more situations than the other, only the first is told. Suspected ones that
+    Of rule sets that say the same, one in more situations than the other, only the first is there. Suspected ones that
     fresh seeds speak against are left out.
     """
     suspected = sorted((v for v in evaluation.weaknesses if not v.is_confirmed), key=lambda v: v.p)
@@ -93,7 +93,7 @@ def explain_weaknesses(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> tuple[WeaknessExplanation, ...]:
-    """Explain the most telling weaknesses of a policy.
+    """Explain the top weaknesses of a policy.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def explain_weaknesses(
     settings = evaluation.settings
     seeds = stage_seeds(seed, "explanation", 0, settings.confirmation_episodes or settings.episodes)
     explained = []
-    for verdict in most_telling(evaluation, most):
+    for verdict in top_weaknesses(evaluation, most):
         played: Sequence[Contribution] = ()
         if leave_out and len(verdict.rule_set) > 1:
             played = leave_one_out(setup, verdict.rule_set, seeds, run=run, on_episodes=on_episodes)

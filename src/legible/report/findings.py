@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from legible.evaluation import Evaluation
-from legible.explanation import most_telling, verdict_sentence
+from legible.explanation import top_weaknesses, verdict_sentence
 from legible.improvement import Improvement
 from legible.policies import Policy
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
@@ -83,7 +83,7 @@ def gather(study: Study, others: Mapping[str, Policy] | None = None) -> Findings
         cards=tuple(card for card in cards if card.is_sure),
         doubtful_cards=tuple(card for card in cards if not card.is_sure),
         effect_scale=interval_scale(effects or [improvement.effect]),
-        more_weaknesses=len(most_telling(evaluation, len(evaluation.verdicts))) - len(cards),
+        more_weaknesses=len(top_weaknesses(evaluation, len(evaluation.verdicts))) - len(cards),
         rules=tuple(rule_rows(study)),
         steps=tuple(step_rows(study)),
         importances=tuple(importance_tabs(study)),

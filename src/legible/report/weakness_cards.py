@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from legible.evaluation import Verdict
 from legible.evaluation.statistics import Effect
-from legible.explanation import WeaknessExplanation, explain_weakness, most_telling
+from legible.explanation import WeaknessExplanation, explain_weakness, top_weaknesses
 from legible.formatting import capitalise
 from legible.rules import describe_rule
 from legible.study import Study
@@ -68,7 +68,7 @@ def explain_shown(study: Study) -> list[WeaknessExplanation]:
             min_kept=study.settings.mining.min_accuracy,
             alpha=study.settings.evaluation.alpha,
         )
-        for verdict in most_telling(study.evaluation, MOST_WEAKNESSES)
+        for verdict in top_weaknesses(study.evaluation, MOST_WEAKNESSES)
     ]
 
 

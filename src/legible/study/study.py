@@ -30,7 +30,7 @@ from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Runner, evaluate
 from legible.evaluation.baselines import random_rule_sets, random_tests
 from legible.evaluation.units import Setup, Unit, UnitResult, run_units
-from legible.explanation import WeaknessExplanation, explain_weaknesses, most_telling
+from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
 from legible.features import FeatureSpace, deciles
 from legible.files import write_text, write_whole
 from legible.guidance import GuidedPolicy
@@ -173,7 +173,7 @@ class Study:
         self.policy = load_policy(policy) if isinstance(policy, (str, Path)) else policy
         self.seed = seed
         self.engine = engine or LocalProcesses()
-        self.progress = progress or _say_nothing
+        self.progress = progress or (lambda *_: None)
         self._names = _names(names, self.environment)
         self._early_space, self.fingerprint = _look(self.policy, self.environment, self._names)
         self.settings = settings or StudySettings().fitted_to(self.environment)
@@ -509,7 +509,7 @@ class Study:
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
         """
         evaluation = self.evaluation
-        rules = sum(len(verdict.rule_set) for verdict in most_telling(evaluation))
+        rules = sum(len(verdict.rule_set) for verdict in top_weaknesses(evaluation))
         screened = (1 + len(evaluation.verdicts)) * evaluation.settings.episodes
         return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= screened
 
@@ -598,10 +598,6 @@ def _both(first: Callable[[int], None], second: Callable[[int], None] | None, n:
     first(n)
     if second is not None:
         second(n)
-
-
-def _say_nothing(_stage: str, _done: int, _of: int) -> None:
-    """Progress that nobody asked for."""
 
 
 def _versions() -> dict[str, str]:

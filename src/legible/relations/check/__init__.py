@@ -96,7 +96,7 @@ def check_relations(
     environment = as_environment(environment)
     own = isinstance(environment, EnvironmentSpec)
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
-    report = on_progress or _say_nothing
+    report = on_progress or (lambda *_: None)
     try:
         features = features_of(env, environment.name if isinstance(environment, EnvironmentSpec) else "", space)
         for relation in relations:
@@ -123,10 +123,6 @@ def _check_fit(relation: MetamorphicRelation, space: FeatureSpace) -> None:
         raise RelationError(
             f"relation {relation.name!r} speaks of more than the {len(space.actions)} actions that there are."
         )
-
-
-def _say_nothing(share: float, what: str) -> None:
-    """Report no progress."""
 
 
 def _check_one(
