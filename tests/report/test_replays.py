@@ -198,11 +198,11 @@ def test_marks_of_a_replay_are_the_steps_that_guidance_changed(pacman_study) -> 
 
 
 def test_random_actions_are_told_from_interventions(pacman_study) -> None:
-    from legible.report.replays import _drawn
+    from legible.report.replays import _random_actions
 
     episode = recording([(3, 1), (9, 1), (9, 1)], wanted=[2, 2, 1], actions=[0, 1, 1])
     marks = interventions(setup(rules("+Brake <- gap < 5")), 0, episode)
-    assert _drawn(episode, marks) == [[1, 2]]
+    assert _random_actions(episode, marks) == [[1, 2]]
 
 
 def test_pacman_frames_tell_the_whole_state(pacman_study) -> None:
@@ -222,7 +222,7 @@ def test_pacman_frames_tell_the_whole_state(pacman_study) -> None:
     eaten = {(x, y) for x, y, gone in frames["food"] if gone == 1}
     assert eaten == start.food - after.food
     assert {(x, y) for x, y, gone in frames["food"] if gone == -1} == after.food
-    assert "".join(scene.stage["walls"]).count("%") == len(env.unwrapped.maze.walls)
+    assert "".join(scene.layout["walls"]).count("%") == len(env.unwrapped.maze.walls)
 
 
 def test_when_gone() -> None:
@@ -252,7 +252,7 @@ def test_pictures_show_the_start_the_end_and_what_is_marked(cart_pole) -> None:
     assert {0, 7, 111, 300} <= set(frames["steps"])
     assert len(frames["numbers"]) == len(frames["steps"])
     assert max(frames["numbers"]) == len(frames["pictures"]) - 1
-    assert scene.stage["width"] <= 240
+    assert scene.layout["width"] <= 240
     assert all(picture.startswith("data:image/") for picture in frames["pictures"])
 
 
@@ -280,7 +280,7 @@ def test_what_cannot_be_drawn_shows_features(mirror) -> None:
     observation, _ = env.reset(seed=0)
     scene.begin(0, [])
     scene.see(env, observation, 0)
-    assert scene.stage["features"] == ["left", "right", "luck"]
+    assert scene.layout["features"] == ["left", "right", "luck"]
     row = scene.frames()["rows"][0]
     assert row[:2] == observation[:2].tolist()
     assert row[2] == pytest.approx(observation[4], rel=1e-3)
@@ -298,7 +298,7 @@ def test_traffic_shows_ego_first_and_who_is_in_view(mirror) -> None:
     assert row[1:3] == [0, round(10 * traffic.y[traffic.ego])]
     ahead = traffic.x - traffic.x[traffic.ego]
     assert (len(row) - 1) // 4 == ((ahead > -35) & (ahead < 95)).sum()
-    json.dumps(scene.stage)
+    json.dumps(scene.layout)
 
 
 def test_every_shown_weakness_has_a_replay_on_confirmation_seeds(pacman_study) -> None:

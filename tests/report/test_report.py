@@ -150,7 +150,7 @@ def test_a_world_without_pictures_is_replayed_by_its_features(mirror, tmp_path) 
     replays = json.loads(data[1])
     assert replays
     assert {replay["kind"] for replay in replays} == {"features"}
-    assert replays[0]["stage"]["features"]
+    assert replays[0]["layout"]["features"]
 
 
 def test_other_policies_are_shown_beside(mirror, tmp_path) -> None:

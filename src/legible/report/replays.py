@@ -205,13 +205,13 @@ def _side(env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], r
         "end": _ending(result),
         "actions": recording.actions.tolist(),
         "rewards": [float(f"{reward:.5g}") for reward in recording.rewards],
-        "drawn": _drawn(recording, marks),
+        "drawn": _random_actions(recording, marks),
         "marks": [[m.step, m.alone, m.guided, list(m.rules), int(m.by_chance), int(m.spared)] for m in marks],
         "frames": scene.frames(),
     }
 
 
-def _drawn(recording: Recording, marks: Sequence[Mark]) -> list[list[int]]:
+def _random_actions(recording: Recording, marks: Sequence[Mark]) -> list[list[int]]:
     """Steps at which the policy, with no rule in its way, did not do what it prefers; with what it prefers."""
     marked = {mark.step for mark in marks}
     steps = np.flatnonzero(recording.actions != recording.wanted)
@@ -258,7 +258,7 @@ def _replay(
         "seed": pair[0].seed,
         "why": choice.why,
         "kind": scene.kind,
-        "stage": scene.stage,
+        "layout": scene.layout,
         "actions": [action.label for action in space.actions],
         "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
         "parting": int(parts[0]) if parts.size else shared,
