@@ -17,12 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from legible.errors import LegibleError, did_you_mean
-
-if TYPE_CHECKING:
-    from legible.environments import EnvironmentSpec
 
 Criterion = Literal["agreement", "purity"]
 Precedence = Literal["positive", "negative"]
@@ -297,16 +294,11 @@ class StudySettings:
             baselines=BaselineSettings(random_tests=20),
         )
 
-    def fitted_to(self, environment: EnvironmentSpec) -> StudySettings:
-        """Return these settings with units of work of a size that suits the environment.
+    def for_single_environments(self) -> StudySettings:
+        """Return these settings with units of work that suit environments which cannot be stepped in whole batches.
 
-        Environments that cannot be stepped in whole batches get smaller units: less is lost when a run is stopped, and
-        progress is seen sooner.
+        Their units are smaller: less is lost when a run is stopped, and progress is seen sooner.
         """
-        envs = environment.make_batch(1)
-        if envs is not None:
-            envs.close()
-            return self
         return replace(self, play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT))
 
     @classmethod
@@ -314,6 +306,10 @@ class StudySettings:
         """Read settings from plain data; what is not said stays at its default."""
         made: StudySettings = _from_dict(cls, data, where)
         return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """These settings as plain data."""
+        return asdict(self)
 
     def updated(self, data: Mapping[str, Any], where: str = "settings") -> StudySettings:
         """Return these settings with some of them replaced by plain data of the same shape."""

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_engines import PROGRAM, in_mid_run, session_members, start
 
 from engine_units import (
     Parcel,
@@ -25,6 +24,7 @@ from engine_units import (
     wait_for_the_word,
     with_parcel,
 )
+from engines.test_engines import PROGRAM, in_mid_run, session_members, start
 from legible.engines import Failed, Finished, InProcess, RayEngine, make_engine
 from legible.engines import processes as engines
 from legible.errors import LegibleError

@@ -275,7 +275,7 @@ def test_rules_that_can_stand_in_for_each_other() -> None:
     assert "the rules for west (+4), for south (+3), for east (+2) and one more are missed." in told
 
 
-def test_the_most_telling_weaknesses() -> None:
+def test_the_top_weaknesses() -> None:
     small, large = verdict(WALLS[:1], 3.0), verdict(WALLS[1:2], 30.0)
     narrower = verdict((parse_rule("-East <- not open.east & food.east", PACMAN),), 20.0)
     likely = verdict(WALLS[2:3], 50.0, confirmed=False, p=0.001)

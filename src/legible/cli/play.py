@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.style import Style
 from rich.text import Text
 
-from legible.cli.options import ArgOption, VerboseOption, WrapOption, environment_spec
+from legible.cli.options import ArgOption, TrustOption, VerboseOption, WrapOption, environment_spec, open_study
 from legible.environments import EnvironmentSpec, ObservationEncoder, UnfitEnvironmentError, count_actions, first_action
 from legible.errors import LegibleError
 
@@ -53,10 +53,11 @@ def play(
     ] = None,
     arg: ArgOption = None,
     wrap: WrapOption = None,
+    trust: TrustOption = False,
     verbose: VerboseOption = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Watch one episode, and where rules step in if the policy is guided."""
-    spec, player = _find(target, policy, arg, wrap, seed, unguided=unguided)
+    spec, player = _find(target, policy, arg, wrap, seed, unguided=unguided, trust=trust)
     console = Console(highlight=False)
     environment = _make(spec, window=window, drawn=console.is_terminal)
     try:
@@ -73,14 +74,13 @@ def _find(
     seed: int,
     *,
     unguided: bool,
+    trust: bool,
 ) -> tuple[EnvironmentSpec, Policy | GuidedPolicy | None]:
     """What is meant: an environment and who plays in it; None plays at random."""
     if policy is None and Path(target, "study.json").is_file():
-        from legible.study import Study  # noqa: PLC0415 (torch takes seconds to import)
-
         if arguments or wrappers:
             raise LegibleError(f"--arg and --wrap: the study in {target} has its environment already.")
-        study = Study.open(target)
+        study = open_study(Path(target), trust=trust)
         return study.environment, study.policy if unguided else study.guided_policy(seed)
     spec = environment_spec(target, arguments, wrappers)
     if policy is None:

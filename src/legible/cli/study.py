@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from legible.cli.drawing import Bars, out, print_json, say, table
-from legible.cli.options import JsonOption, StudyChoice, VerboseOption, study_command
+from legible.cli.options import JsonOption, StudyChoice, TrustOption, VerboseOption, open_study, study_command
 from legible.formatting import capitalise, confidence_interval, duration, number, p_value, percent, signed, with_error
 from legible.settings import PRESETS, StudySettings
 
@@ -57,20 +57,15 @@ def run(
 
     A run that was stopped goes on where it was when the same command, or 'legible run DIR', is given.
     """
-    from legible.report import write_report  # noqa: PLC0415
-
     started = time.monotonic()
     with _working(choice) as study:
         _announce(study, choice)
-        improvement, explanations = study.improvement, study.explanations
-        if with_baselines:
-            for kind in ("block", "enforce", "rules"):
-                study.baseline(kind)
-        path = write_report(study, others=_others(other))
+        improvement = study.run(report=False, baselines=with_baselines)
+        path = study.write_report(others=_others(other))
     if choice.as_json:
         print_json({**_summary(study), "report": path, "seconds": time.monotonic() - started})
         return
-    _print_findings(study, explanations)
+    _print_findings(study)
     console = out()
     if len(improvement.composition):
         saved = study.folder / "guided.safetensors"
@@ -85,7 +80,7 @@ def mine(choice: StudyChoice) -> None:
     from legible.rules import describe_rule  # noqa: PLC0415
 
     with _working(choice) as study:
-        mining = study.mining
+        mining = study.mine()
     rows = [{**row, "words": describe_rule(m.rule, study.space)} for row, m in zip(mining.to_rows(), mining.rules)]  # noqa: B905
     if choice.as_json:
         print_json({**_about(study), "learned": mining.learned, "dropped": mining.dropped, "rules": rows})
@@ -110,7 +105,7 @@ def generalise(choice: StudyChoice) -> None:
     from legible.rules import describe_rule_set  # noqa: PLC0415
 
     with _working(choice) as study:
-        found = study.generalisations
+        found = study.generalise()
     space = study.space
     if choice.as_json:
         sets = [
@@ -141,8 +136,8 @@ def evaluate(choice: StudyChoice) -> None:
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     with _working(choice) as study:
-        _announce(study, choice, without=("improvement", "explanation"))
-        evaluation = study.evaluation
+        _announce(study, choice, without=("improve", "explain"))
+        evaluation = study.evaluate()
     if choice.as_json:
         print_json({**_about(study), **_evaluation(study)})
         return
@@ -167,8 +162,8 @@ def improve(choice: StudyChoice) -> None:
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     with _working(choice) as study:
-        _announce(study, choice, without=("explanation",))
-        improvement = study.improvement
+        _announce(study, choice, without=("explain",))
+        improvement = study.improve()
     if choice.as_json:
         print_json({**_about(study), **_improvement(study)})
         return
@@ -190,12 +185,12 @@ def explain(choice: StudyChoice) -> None:
     """Put the most telling weaknesses into words: what is known, what is not, and which rules make the difference."""
     with _working(choice) as study:
         _announce(study, choice)
-        explanations, improvement = study.explanations, study.improvement
+        study.improve()
+        study.explain()
     if choice.as_json:
         print_json(_summary(study))
         return
-    del improvement
-    _print_findings(study, explanations)
+    _print_findings(study)
 
 
 @study_command
@@ -210,11 +205,9 @@ def report(
     ] = None,
 ) -> None:
     """Write the report: one HTML file that needs nothing else. Steps that are missing are done first."""
-    from legible.report import write_report  # noqa: PLC0415
-
     with _working(choice) as study:
         _announce(study, choice)
-        path = write_report(study, html, others=_others(other))
+        path = study.write_report(html, others=_others(other))
     if choice.as_json:
         print_json({**_about(study), "report": path})
         return
@@ -234,9 +227,9 @@ def baselines(
 ) -> None:
     """Compare with the paper's baselines: random testing and random rules; all three by default."""
     with _working(choice) as study:
-        found: dict[str, Evaluation] = {"mined rules": study.evaluation}
+        found: dict[str, Evaluation] = {"mined rules": study.evaluate()}
         for name in kind or ("block", "enforce", "rules"):
-            found[_BASELINE_NAMES.get(name, name)] = study.baseline(name)
+            found[_BASELINE_NAMES.get(name, name)] = study.play_baseline(name)
     if choice.as_json:
         print_json({**_about(study), "baselines": {name: _shares(e) for name, e in found.items()}})
         return
@@ -258,16 +251,16 @@ _BASELINE_NAMES = {"block": "random tests, blocking", "enforce": "random tests, 
 def compare(
     first: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a study.")],
     second: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of another.")],
+    trust: TrustOption = False,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Compare two studies: returns, rules and weaknesses that both have or only one. Missing steps are done first."""
-    from legible.study import Study  # noqa: PLC0415
     from legible.study.comparison import compare_studies  # noqa: PLC0415
 
     del verbose
     with Bars(quiet=as_json) as bars:
-        studies = [Study.open(folder, progress=bars) for folder in (first, second)]
+        studies = [open_study(folder, trust=trust, progress=bars) for folder in (first, second)]
         with studies[0].engine, studies[1].engine:
             found = compare_studies(*studies)
     if as_json:
@@ -311,7 +304,7 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
     from legible.study.estimate import estimate, measure_rate  # noqa: PLC0415
 
     if choice.as_json or study.is_played:
-        study.rule_sets  # noqa: B018
+        study.generalise()
         return
     setup = study.setup()
     rate = measure_rate(setup)
@@ -323,6 +316,7 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
                 f"This takes about {duration(guess.seconds)} ({number(rate)} episodes a second and worker, workers: "
                 f"{guess.workers}; how many rules there will be is a guess)."
             )
+    study.generalise()
     left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())
@@ -335,11 +329,11 @@ def _others(given: list[str] | None) -> dict[str, str]:
     return {name or policy: policy for name, _, policy in pairs}
 
 
-def _print_findings(study: Study, explanations: Any) -> None:
+def _print_findings(study: Study) -> None:
     """The verdict, the most telling weaknesses in words, and what relations would add."""
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
-    console = out()
+    console, explanations = out(), study.explanations
     console.print(f"\n[bold]{escape(verdict_sentence(study.evaluation, study.improvement))}[/]", soft_wrap=True)
     if any(explanation.verdict.is_confirmed for explanation in explanations):
         console.print("\nThe most telling weaknesses:" if len(explanations) > 1 else "\nThe most telling weakness:")

@@ -205,11 +205,28 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
     content = {
         "fingerprint": fingerprint,
         "environment": repr(setup.environment),
-        "play": asdict(setup.play),
+        "play": _play_content(setup.play),
         "treatments": [_content(setup.treatments[i]) for i in used],
         "episodes": [(renumbered[t], seed) for t, seed in zip(unit.treatments, unit.seeds, strict=True)],
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+# Settings of play that every key has held from the beginning.
+_FIRST_PLAY_SETTINGS = frozenset(
+    ("epsilon", "epsilon_when_guided", "sample", "precedence", "batch", "unit_episodes", "step_limit", "cost")
+)
+
+
+def _play_content(play: PlaySettings) -> dict[str, Any]:
+    """The settings of play for a key: those that came later only where they are not at their default.
+
+    So a new setting does not change the keys of units that were played before it existed.
+    """
+    default = asdict(PlaySettings())
+    return {
+        name: value for name, value in asdict(play).items() if name in _FIRST_PLAY_SETTINGS or value != default[name]
+    }
 
 
 def _content(treatment: RuleSet | Treatment) -> dict[str, Any]:

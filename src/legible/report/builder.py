@@ -42,6 +42,8 @@ def write_report(
     target = Path(path) if path is not None else study.folder / "report.html"
     given = others or {}
     loaded = {name: load_policy(other) if isinstance(other, (str, Path)) else other for name, other in given.items()}
+    study.improve()
+    study.explain()
     findings = gather(study, loaded)
     folder = target.parent / "plots"
     write_tables(findings, folder)

@@ -61,7 +61,7 @@ class Findings:
 
 
 def gather(study: Study, others: Mapping[str, Policy] | None = None) -> Findings:
-    """Read everything out of a study, which runs what it has not run yet; replays are recorded."""
+    """Read everything out of a study whose steps are done; replays are recorded."""
     evaluation, improvement = study.evaluation, study.improvement
     explanations = explain_shown(study)
     replays = gather_replays(study, [found.rule_set for found in explanations])

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from legible.study.study import (
-    BASELINES,
-    PROBE_STEPS,
-    BaselineSettings,
-    Progress,
-    Study,
-    StudySettings,
-    UnitFiles,
-    fingerprint_of,
-)
+from legible.study.fingerprint import fingerprint_of
+from legible.study.folder import StudyFolder, UnitFiles, UntrustedFolderError
+from legible.study.study import BASELINES, NotDoneError, Progress, Study, settings_for
 
 __all__ = [
     "BASELINES",
-    "PROBE_STEPS",
-    "BaselineSettings",
+    "NotDoneError",
     "Progress",
     "Study",
-    "StudySettings",
+    "StudyFolder",
     "UnitFiles",
+    "UntrustedFolderError",
     "fingerprint_of",
+    "settings_for",
 ]

@@ -1,6 +1,6 @@
 """Is an environment fit for a study? Every question is asked of the environment itself.
 
-- `check_environment`: asks them all; `Finding` is one answer.
+- `check_env`: asks them all; `Finding` is one answer.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from legible.policies import Policy, load_policy
 from legible.relations import shipped_features, shipped_relations
 from legible.settings import StudySettings
 from legible.study.estimate import Estimate, estimate, measure_rate
+from legible.study.study import settings_for
 
 MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
 
@@ -56,7 +57,7 @@ class _Walk:
     over: bool
 
 
-def check_environment(
+def check_env(
     spec: EnvironmentSpec,
     policy: str | Policy | None = None,
     *,
@@ -224,7 +225,7 @@ def _uniform(n_features: int, n_actions: int) -> Policy:
 
 
 def _times(spec: EnvironmentSpec, policy: Policy, played: str) -> Iterator[Finding]:
-    settings = StudySettings().fitted_to(spec)
+    settings = settings_for(spec)
     envs = spec.make_batch(1)
     form = "a vector form with a seed for every episode" if envs is not None else "one environment at a time"
     if envs is not None:

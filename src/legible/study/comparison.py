@@ -121,6 +121,8 @@ def compare_studies(first: Study, second: Study) -> Comparison:
         raise LegibleError(
             f"{first.folder} and {second.folder} cannot be compared: their features or actions have different names."
         )
+    for study in (first, second):
+        study.improve()
     rules = [[mined.rule for mined in study.mining.rules] for study in (first, second)]
     weak = [[verdict.rule_set for verdict in study.evaluation.confirmed] for study in (first, second)]
     heads = [[_source(rule_set) for rule_set in sets] for sets in weak]

@@ -19,9 +19,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from highway.reference import OurStream
 from numpy.typing import NDArray
 
+from environments.highway.reference import OurStream
 from legible.environments.highway import kernel, state, synchronise
 from legible.environments.highway.env import HighwayEnv
 from legible.environments.highway.episodes import Episodes

@@ -10,11 +10,8 @@ from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, feature_space_of
 from legible.environments.highway.features import COLUMNS
 from legible.environments.highway.settings import HighwayError
-from legible.evaluation.units import PlaySettings
-from legible.improvement import ImprovementSettings
-from legible.mining import MiningSettings
-from legible.settings import EvaluationSettings
-from legible.study import Study, StudySettings
+from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
+from legible.study import Study
 
 pytest.importorskip("highway_env")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from highway.reference import SCENARIOS, live, smaller, state_of
 from numpy.typing import NDArray
 
+from environments.highway.reference import SCENARIOS, live, smaller, state_of
 from legible.environments.highway.driving import new_scratch
 from legible.environments.highway.observation import OBSERVABLE, observe
 from legible.environments.highway.settings import HighwaySettings, settings_of
