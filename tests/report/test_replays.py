@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 
 from legible.environments import EnvironmentSpec
-from legible.evaluation.units import Recording, Setup, Unit, UnitResult, record_episode
+from legible.evaluation.units import Setup, Unit, UnitResult, record_episode, record_unit
 from legible.features import FeatureSpace
+from legible.play import Recording
 from legible.policies import load_policy
 from legible.report.findings import gather
 from legible.report.interventions import interventions
@@ -20,7 +21,6 @@ from legible.report.replays import (
     Replays,
     _no_window,
     _number_replays,
-    _record_unit,
     make_replays,
     record_choices,
 )
@@ -126,7 +126,7 @@ def test_random_actions_are_marked_as_often_as_they_were_changed(pacman_study) -
     play = replace(blocks.setup.play, epsilon=0.1, epsilon_when_guided=False)
     exploring = replace(blocks.setup, play=play)
     unit = Unit((0,) * 6, blocks.seeds[:6])
-    recordings, result = _record_unit(exploring, unit)
+    recordings, result = record_unit(exploring, unit)
     marks = [interventions(exploring, 0, episode) for episode in recordings]
     assert [len(found) for found in marks] == result.changed.tolist()
     assert any(mark.by_chance for found in marks for mark in found)

@@ -18,8 +18,16 @@ from rich.style import Style
 from rich.text import Text
 
 from legible.cli.options import ArgOption, TrustOption, VerboseOption, WrapOption, environment_spec, open_study
-from legible.environments import EnvironmentSpec, ObservationEncoder, UnfitEnvironmentError, count_actions, first_action
+from legible.environments import (
+    CannotDrawError,
+    EnvironmentSpec,
+    ObservationEncoder,
+    UnfitEnvironmentError,
+    count_actions,
+    first_action,
+)
 from legible.errors import LegibleError
+from legible.imports import needs_extra
 
 if TYPE_CHECKING:
     from legible.guidance import GuidedPolicy, Intervention
@@ -61,7 +69,8 @@ def play(
     console = Console(highlight=False)
     environment = _make(spec, window=window, drawn=console.is_terminal)
     try:
-        _watch(environment, player, console, seed, 1 / fps, log)
+        with needs_extra("human", f"drawing {spec.name!r}"):
+            _watch(environment, player, console, seed, 1 / fps, log)
     finally:
         environment.close()
 
@@ -127,6 +136,7 @@ def _watch(
     log = None if log_file is None else AuditLog(log_file)
     observation, info = env.reset(seed=seed)
     total, steps, triggered, changed, over = 0.0, 0, 0, 0, False
+    drawn = console.is_terminal
     while not over:
         action, intervention = choose(observation)
         if intervention is not None:
@@ -138,8 +148,12 @@ def _watch(
         total += float(reward)
         steps += 1
         over = bool(terminated or truncated)
-        if console.is_terminal:
-            _draw(env, console, intervention, f"step {steps}, return {total:g}", pause)
+        if drawn:
+            try:
+                _draw(env, console, intervention, f"step {steps}, return {total:g}", pause)
+            except CannotDrawError as error:
+                console.print(f"[yellow]{escape(str(error))}[/] The episode goes on without pictures.")
+                drawn = False
     if log is not None:
         log.close()
     if not console.is_terminal and env.render_mode == "ansi":

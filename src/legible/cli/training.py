@@ -31,7 +31,7 @@ def train(
     Writes FILE.zip (for Stable-Baselines3) and FILE.safetensors. A training that was stopped goes on from its last
     checkpoint when the same command is given again.
     """
-    from legible.training.sb3 import train as train_policy  # noqa: PLC0415
+    from legible.training import train as train_policy  # noqa: PLC0415
 
     target = out or Path("policies") / f"{env.split('/')[-1].replace(':', '-')}-{algo}-{seed}"
     console = Console()
@@ -78,6 +78,6 @@ def export(
     zip_file: Annotated[Path, typer.Argument(metavar="ZIP", help="The zip to write.")],
 ) -> None:
     """Write a policy as a zip that Stable-Baselines3's DQN.load or PPO.load accepts."""
-    from legible.training.sb3 import export_sb3  # noqa: PLC0415
+    from legible.training import export_sb3  # noqa: PLC0415
 
     Console().print(f"wrote {export_sb3(policy, zip_file)}", highlight=False, soft_wrap=True)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legible.evaluation.units import UNGUIDED, Recording, Setup
+from legible.evaluation.units import UNGUIDED, Setup
+from legible.play import Recording
 from legible.rules import CompiledRules, RuleSet
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from legible.environments import Env, first_action
+from legible.environments import Env
 from legible.evaluation import PlayedBlocks
-from legible.evaluation.units import UNGUIDED, Recording, Setup, Unit, UnitResult, play_unit, record_episode
+from legible.evaluation.units import UNGUIDED, Unit, UnitResult, record_episode, record_unit
 from legible.features import FeatureSpace
-from legible.play import StepRecord
+from legible.play import Recording, replay
 from legible.report.interventions import Mark, interventions
 from legible.report.scenes import Scene, is_drawn_from_state, scene_of
 from legible.report.selection import Choice, choose_episodes, typical_episode
@@ -61,7 +61,7 @@ def gather_replays(study: Study, rule_sets: Sequence[RuleSet]) -> Replays:
         found = {place: typical_episode(confirmation, rule_set) for place, rule_set in enumerate(rule_sets[:most])}
         typical = {place: choice for place, choice in found.items() if choice is not None}
     budget = REPLAY_BUDGET // max(1, 2 * (len(chosen) + len(typical)))
-    made: list[tuple[int | None, Any]] = [(None, replay) for replay in make_replays(study, final, chosen, budget)]
+    made: list[tuple[int | None, Any]] = [(None, shown) for shown in make_replays(study, final, chosen, budget)]
     if confirmation is not None:
         of_sets = make_replays(study, confirmation, list(typical.values()), budget)
         made += zip(typical, of_sets, strict=True)
@@ -77,16 +77,16 @@ def _number_replays(made: Sequence[tuple[int | None, Any]], rule_sets: int) -> R
     of_composition: list[int] = []
     of_rule_sets: list[int | None] = [None] * rule_sets
     room = REPLAY_BUDGET
-    for place, replay in made:
-        size = len(json.dumps(replay, separators=(",", ":")))
-        if replay is None or size > room:
+    for place, shown in made:
+        size = len(json.dumps(shown, separators=(",", ":")))
+        if shown is None or size > room:
             continue
         room -= size
         if place is None:
             of_composition.append(len(kept))
         else:
             of_rule_sets[place] = len(kept)
-        kept.append(replay)
+        kept.append(shown)
     return Replays(tuple(kept), tuple(of_composition), tuple(of_rule_sets))
 
 
@@ -99,29 +99,12 @@ def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tupl
     treatments = [t for choice in choices for t in (UNGUIDED, choice.treatment)]
     episodes = [choice.episode for choice in choices for _ in range(2)]
     unit = Unit(tuple(treatments), tuple(blocks.seeds[episode] for episode in episodes))
-    recordings, result = _record_unit(blocks.setup, unit)
+    recordings, result = record_unit(blocks.setup, unit)
     for i, (treatment, episode) in enumerate(zip(treatments, episodes, strict=True)):
         known = blocks.results[treatment + 1]
         if (result.returns[i], result.lengths[i]) != (known.returns[episode], known.lengths[episode]):
             recordings[i] = record_episode(blocks.setup, *blocks.unit_of(treatment, episode))
     return list(zip(recordings[::2], recordings[1::2], strict=True))
-
-
-def _record_unit(setup: Setup, unit: Unit) -> tuple[list[Recording], UnitResult]:
-    """Play a unit and keep all of its episodes."""
-    rows: list[list[tuple[Any, ...]]] = [[] for _ in unit.seeds]
-
-    def keep(step: StepRecord) -> None:
-        for row in np.flatnonzero(step.episodes >= 0):
-            kept = (step.observations[row].copy(), step.actions[row], step.scores[row].argmax(), step.rewards[row])
-            rows[step.episodes[row]].append(kept)
-
-    result = play_unit(setup, unit, keep)
-    recordings = []
-    for seed, episode in zip(unit.seeds, rows, strict=True):
-        observations, actions, wanted, rewards = (np.array(column) for column in zip(*episode, strict=True))
-        recordings.append(Recording(seed, observations, actions, wanted.astype(np.int64), rewards.astype(np.float64)))
-    return recordings, result
 
 
 def make_replays(study: Study, blocks: PlayedBlocks, choices: Sequence[Choice], picture_budget: int) -> list[Any]:
@@ -195,7 +178,7 @@ def _side(env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], r
     """One of the two episodes of a replay, as plain data; None when it did not go the way that was recorded."""
     scene.begin(len(recording.actions), [mark.step for mark in marks])
     rewards = []
-    for step, (observation, reward) in enumerate(_watch(env, recording)):
+    for step, (observation, reward) in enumerate(replay(env, recording)):
         scene.see(env, observation, step)
         rewards.append(reward)
     if len(rewards) != len(recording.rewards) + 1 or not np.allclose(rewards[1:], recording.rewards):
@@ -216,18 +199,6 @@ def _random_actions(recording: Recording, marks: Sequence[Mark]) -> list[list[in
     marked = {mark.step for mark in marks}
     steps = np.flatnonzero(recording.actions != recording.wanted)
     return [[int(step), int(recording.wanted[step])] for step in steps if int(step) not in marked]
-
-
-def _watch(env: Env, recording: Recording) -> Iterator[tuple[Any, float]]:
-    """Step through a recording by its actions; yields observation and reward at the start (0) and after every step."""
-    observation, _ = env.reset(seed=recording.seed)
-    yield observation, 0.0
-    first = first_action(env.action_space)
-    for action in recording.actions:
-        observation, reward, terminated, truncated, _ = env.step(np.int64(first + action))
-        yield observation, float(reward)
-        if terminated or truncated:
-            return
 
 
 def _ending(result: UnitResult) -> str:
