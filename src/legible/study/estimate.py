@@ -101,24 +101,6 @@ def estimate(
     return Estimate(rate, planned_episodes(settings, guess, collected=rule_sets is not None), engine.workers or 1)
 
 
-def duration(seconds: float) -> str:
-    """Write a time as people say it.
-
-    >>> [duration(s) for s in (0.4, 44, 100, 5000, 90_000)]
-    ['less than a second', '44 seconds', '1 min 40 s', '1 h 23 min', '25 hours']
-    """
-    if seconds < 1:
-        return "less than a second"
-    whole = round(seconds)
-    if whole < 90:
-        return f"{whole} second{'s' if whole > 1 else ''}"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
-    if whole < 36_000:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{round(whole / 3600)} hours"
-
-
 def settings_for(environment: EnvironmentSpec, settings: StudySettings | None = None) -> StudySettings:
     """Return settings, by default the default ones, with units of work of a size that suits an environment."""
     settings = settings or StudySettings()

@@ -21,7 +21,7 @@ from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Runner, evaluate
 from legible.evaluation.baselines import random_rule_sets, random_tests
 from legible.evaluation.units import Setup
-from legible.explanation import WeaknessExplanation, explain_weaknesses, most_telling
+from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
 from legible.features import FeatureSpace, deciles
 from legible.files import read_json, write_json
 from legible.guidance import GuidedPolicy
@@ -524,7 +524,7 @@ class Study:
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
         """
         evaluation = self.evaluation
-        rules = sum(len(verdict.rule_set) for verdict in most_telling(evaluation))
+        rules = sum(len(verdict.rule_set) for verdict in top_weaknesses(evaluation))
         screened = (1 + len(evaluation.verdicts)) * evaluation.settings.episodes
         return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= screened
 
