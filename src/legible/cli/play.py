@@ -203,7 +203,7 @@ def _draw(
 
 
 def _tell(intervention: Intervention) -> str:
-    from legible.rules.wording import describe_rule  # noqa: PLC0415
+    from legible.rules import describe_rule  # noqa: PLC0415
 
     names, space = intervention.space.action_names, intervention.space
     why = "; ".join(dict.fromkeys(describe_rule(rule, space, "advice") for rule in intervention.triggered))

@@ -27,6 +27,7 @@ from legible.cli.options import (
     environment_spec,
 )
 from legible.errors import LegibleError
+from legible.formatting import number
 
 if TYPE_CHECKING:
     from legible.environments import EnvironmentSpec, RelationsFile
@@ -268,7 +269,7 @@ def _actions(answer: RelationCheck) -> str:
 def _deviation(answer: RelationCheck) -> str:
     if math.isnan(answer.deviation):
         return ""
-    return f"{answer.deviation:.3g}" + (f" ({escape(answer.deviation_of)})" if answer.deviation_of else "")
+    return number(answer.deviation) + (f" ({escape(answer.deviation_of)})" if answer.deviation_of else "")
 
 
 def _worst_first(checks: Sequence[RelationCheck]) -> list[RelationCheck]:

@@ -38,6 +38,11 @@ class NamedSpace(NamedTuple):
         return self.source != NOBODY
 
     @property
+    def is_shipped(self) -> bool:
+        """Whether the names come with legible."""
+        return self.source == SHIPPED
+
+    @property
     def is_given(self) -> bool:
         """Whether the user did."""
         return self.source not in {ENVIRONMENT, SHIPPED, NOBODY}

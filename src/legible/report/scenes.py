@@ -33,11 +33,11 @@ COLOURS = 64
 class Scene(Protocol):
     """Sees an environment at its start and after every step of one episode.
 
-    `kind` names the drawer of the player, `stage` is what all episodes share.
+    `kind` names the drawer of the player, `layout` is what all episodes share.
     """
 
     kind: str
-    stage: dict[str, Any]
+    layout: dict[str, Any]
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:
         """Forget the last episode; the next one has so many steps, some of which must be seen."""
@@ -59,7 +59,7 @@ class PacmanScene:
         assert isinstance(game, PacmanEnv)
         maze = game.maze
         rows = ["".join("%" if (x, y) in maze.walls else " " for x in range(maze.width)) for y in range(maze.height)]
-        self.stage: dict[str, Any] = {"width": maze.width, "height": maze.height, "walls": rows}
+        self.layout: dict[str, Any] = {"width": maze.width, "height": maze.height, "walls": rows}
         self._places: list[list[int]] = []
         self._food: list[frozenset[tuple[int, int]]] = []
         self._capsules: list[frozenset[tuple[int, int]]] = []
@@ -109,7 +109,7 @@ class RoadScene:
         self._straight = bool(roads["straight"])
         self._behind, self._ahead = (view["behind"], view["ahead"]) if self._straight else (view["around"],) * 2
         height = view["bottom"] - view["top"] if self._straight else 2 * view["around"]
-        self.stage: dict[str, Any] = {**roads, "width": self._behind + self._ahead, "height": height}
+        self.layout: dict[str, Any] = {**roads, "width": self._behind + self._ahead, "height": height}
         self._moments: list[list[int]] = []
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:  # noqa: ARG002 (every step is kept)
@@ -159,7 +159,7 @@ class PictureScene:
     kind = "pictures"
 
     def __init__(self, budget: int) -> None:
-        self.stage: dict[str, Any] = {}
+        self.layout: dict[str, Any] = {}
         self._budget = budget
         self._chosen: set[int] = set()
         self._seen: dict[int, NDArray[np.uint8]] = {}
@@ -186,7 +186,7 @@ class PictureScene:
             if sum(map(len, pictures)) <= self._budget or len(steps) < 3:
                 break
             steps = [*steps[:-1:2], steps[-1]]
-        self.stage = {"width": self._seen[steps[0]].shape[1], "height": self._seen[steps[0]].shape[0]}
+        self.layout = {"width": self._seen[steps[0]].shape[1], "height": self._seen[steps[0]].shape[0]}
         return {"pictures": pictures, "steps": steps, "numbers": numbers}
 
 
@@ -237,7 +237,7 @@ class FeatureScene:
     def __init__(self, env: Env, space: FeatureSpace, features: Sequence[int]) -> None:
         self._encoder = ObservationEncoder.of(env.observation_space)
         self._features = list(features)
-        self.stage: dict[str, Any] = {"features": [space[i].label for i in self._features]}
+        self.layout: dict[str, Any] = {"features": [space[i].label for i in self._features]}
         self._rows: list[list[float]] = []
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:  # noqa: ARG002 (every step is kept)

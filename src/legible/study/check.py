@@ -26,12 +26,12 @@ from legible.environments import (
 )
 from legible.evaluation.units import Setup
 from legible.features import FeatureSpace
+from legible.formatting import duration, number
 from legible.play import check_policy
 from legible.policies import Policy, load_policy
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
-from legible.study.estimate import Estimate, duration, estimate, measure_rate
-from legible.study.study import settings_for
+from legible.study.estimate import Estimate, estimate, measure_rate, settings_for
 
 MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
 
@@ -228,7 +228,7 @@ def _times(spec: EnvironmentSpec, policy: Policy, played: str) -> Iterator[Findi
         envs.close()
     setup = Setup(policy, spec, (), settings.play)
     rate = measure_rate(setup)
-    yield Finding("speed", "yes", f"{rate:.3g} episodes a second in one process ({form}{played})")
+    yield Finding("speed", "yes", f"{number(rate)} episodes a second in one process ({form}{played})")
     engine = LocalProcesses()
     takes: dict[str, Estimate] = {
         name: estimate(setup, chosen, engine, rate=rate)
