@@ -514,6 +514,6 @@ class TestOtherSources:
         with pytest.raises(PolicyError, match="NetworkPolicy is a class; pass an object of it"):
             load_policy(NetworkPolicy)
 
-    def test_unknown_algorithms(self):
+    def test_unknown_algorithms(self, saved):
         with pytest.raises(PolicyError, match=r"unknown algorithm 'DQM'\. Did you mean 'DQN'"):
-            load_policy("x.zip", algorithm="DQM")
+            load_policy(saved("DQN"), algorithm="DQM")

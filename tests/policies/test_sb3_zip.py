@@ -604,7 +604,7 @@ class TestDamagedFiles:
     @pytest.mark.parametrize("name", ["model.pkl", "model.pt", "model"])
     def test_other_formats(self, tmp_path, name):
         (tmp_path / name).write_bytes(b"\x80\x04something")
-        assert "policies are .safetensors files of legible or .zip files" in self.complaint(tmp_path / name)
+        assert "a .safetensors file that save_policy wrote; a .zip file of Stable-B" in self.complaint(tmp_path / name)
 
     @pytest.mark.parametrize("part", [0.01, 0.2, 0.5, 0.9, 0.999])
     def test_truncated(self, saved, part):

@@ -6,6 +6,7 @@
 - `NetworkPolicy`, `Layer`, `Activation`, `Plain`, `OneHot`: a feed-forward network as a frozen value.
 - `FunctionPolicy`: a policy around any function.
 - `Normalisation`, `load_normalisation`, `save_normalisation`, `convert_vec_normalize`: observation statistics.
+- `register_reader`, `PolicyReader`, `LoadOptions`, `policy_readers`: the readers that `load_policy` asks, and new ones.
 - `PolicyError`, `UnclearPolicyError`: what goes wrong, and what has to be said.
 
 Names are imported when they are first used: the protocol alone does not need PyTorch.
@@ -17,6 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from legible.policies.protocol import Observations, Policy, PolicyError, ScoreKind, Scores, UnclearPolicyError
+from legible.policies.registry import LoadOptions, PolicyReader, policy_readers, register_reader, remove_reader
 
 if TYPE_CHECKING:
     from legible.policies.activations import ACTIVATION_NAMES, Activation
@@ -38,6 +40,7 @@ __all__ = [
     "Encoding",
     "FunctionPolicy",
     "Layer",
+    "LoadOptions",
     "NetworkPolicy",
     "Normalisation",
     "Observations",
@@ -46,12 +49,16 @@ __all__ = [
     "Plain",
     "Policy",
     "PolicyError",
+    "PolicyReader",
     "ScoreKind",
     "Scores",
     "UnclearPolicyError",
     "convert_vec_normalize",
     "load_normalisation",
     "load_policy",
+    "policy_readers",
+    "register_reader",
+    "remove_reader",
     "save_normalisation",
     "save_policy",
 ]

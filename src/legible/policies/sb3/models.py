@@ -26,7 +26,8 @@ from legible.policies.encoding import Encoding, OneHot, Plain
 from legible.policies.network import Layer, NetworkPolicy, layers_of_modules
 from legible.policies.normalisation import Normalisation, normalisation_of_vec_normalize
 from legible.policies.protocol import PolicyError, ScoreKind
-from legible.policies.sb3_zip import ALGORITHMS, Algorithm, algorithm_of, read_contents, trained_normalised
+from legible.policies.sb3.archive import read_contents
+from legible.policies.sb3.description import ALGORITHMS, Algorithm, algorithm_of, trained_normalised
 from legible.policies.wrapped import FunctionPolicy, ModuleFunction, check_finite, device_of
 
 Sb3Model: TypeAlias = Any

@@ -1,0 +1,77 @@
+"""How a policy gets the statistics that its observations are normalised with.
+
+- `said_normalisation`: the statistics that the caller named.
+- `normalised`: a policy with its own statistics, or with those that were named; both must agree.
+- `normalised_file`: a policy from a file, with what was named or what lies beside the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TypeAlias
+
+from legible.policies.encoding import OneHot
+from legible.policies.network import NetworkPolicy
+from legible.policies.normalisation import (
+    Normalisation,
+    find_normalisation,
+    find_pickled_normalisation,
+    load_normalisation,
+)
+from legible.policies.protocol import Policy, PolicyError, UnclearPolicyError
+from legible.policies.registry import LoadOptions
+from legible.policies.wrapped import FunctionPolicy
+
+NormalisablePolicy: TypeAlias = NetworkPolicy | FunctionPolicy
+
+
+def said_normalisation(options: LoadOptions) -> Normalisation | None:
+    """Return the statistics that the caller named, None when it named none or said that there are none."""
+    said = options.normalisation
+    if said is None or isinstance(said, Normalisation):
+        return said
+    if isinstance(said, str) and said == "none":
+        return None
+    return load_normalisation(said, trust=options.trust)
+
+
+def normalised_file(policy: NormalisablePolicy, path: Path, options: LoadOptions, *, trained_so: bool | None) -> Policy:
+    """Give a policy from a file the statistics that were passed, or those that lie beside it."""
+    if policy.normalisation is not None or options.normalisation is not None:
+        return normalised(policy, policy.normalisation, options, str(path))
+    beside = find_normalisation(path)
+    if beside is not None:
+        return normalised(policy, load_normalisation(beside), options, str(path))
+    pickled = None if trained_so is False else find_pickled_normalisation(path)
+    if trained_so or pickled is not None:
+        sign = "it keeps observations from before one" if pickled is None else f"{pickled.name} lies beside it"
+        raise UnclearPolicyError(
+            f"{path}: it seems that it was trained behind a VecNormalize ({sign}), but the statistics of its "
+            "observations are not there. Convert them once with "
+            f"convert_vec_normalize('{pickled or 'vecnormalize.pkl'}', "
+            f"'{path.with_suffix('.normalisation.npz')}', trust=True), pass normalisation=..., or say "
+            'normalisation="none" if only rewards were normalised',
+            "normalisation",
+        )
+    return policy
+
+
+def normalised(
+    policy: NormalisablePolicy, own: Normalisation | None, options: LoadOptions, whose: str
+) -> NormalisablePolicy:
+    """Give a policy its own statistics, or those that were passed; both must agree."""
+    said = said_normalisation(options)
+    if own is not None and options.normalisation is not None and said != own:
+        raise PolicyError(f"{whose}: it brings normalisation statistics of its own, and normalisation= says otherwise")
+    statistics = own if own is not None else said
+    if statistics is None or statistics == policy.normalisation:
+        return policy
+    if isinstance(policy, NetworkPolicy) and isinstance(policy.encoding, OneHot):
+        raise PolicyError(f"{whose}: observations that are one-hot encoded cannot be normalised")
+    if statistics.n_features != policy.n_features:
+        raise PolicyError(
+            f"{whose}: the normalisation statistics are for {statistics.n_features} features, but the policy reads "
+            f"{policy.n_features}"
+        )
+    return dataclasses.replace(policy, normalisation=statistics)
