@@ -327,7 +327,7 @@ class TestModels:
         recurrent = RecurrentPPO("MlpLstmPolicy", make_env(), device="cpu", policy_kwargs={"lstm_hidden_size": 4})
         with pytest.raises(PolicyError, match="only the policies of DQN, QRDQN, PPO, A2C can be used"):
             load_policy(recurrent.policy)
-        with pytest.raises(PolicyError, match="activation= does not apply to a model"):
+        with pytest.raises(PolicyError, match="activation does not apply to a model"):
             load_policy(make_model("DQN"), activation="relu")
 
 
@@ -415,7 +415,7 @@ class TestModules:
         assert caught.value.argument == "n_actions"
         with pytest.raises(PolicyError, match="output='q' is none of"):
             load_policy(Dueling(), output="q")
-        with pytest.raises(PolicyError, match="encoding= does not apply to Dueling"):
+        with pytest.raises(PolicyError, match="encoding does not apply to Dueling"):
             load_policy(Dueling(), output="values", encoding=Plain(2))
 
     def test_modules_that_are_not_finite_or_return_something_else(self):
@@ -493,7 +493,7 @@ class TestFunctions:
             load_policy(lambda batch: batch)
         with pytest.raises(UnclearPolicyError, match="how many actions the function has"):
             load_policy(lambda batch: batch, output="values")
-        with pytest.raises(PolicyError, match="activation= does not apply to a function"):
+        with pytest.raises(PolicyError, match="activation does not apply to a function"):
             load_policy(lambda batch: batch, output="values", n_actions=2, activation="relu")
         with pytest.raises(PolicyError, match="output is one of"):
             FunctionPolicy(lambda batch: batch, "q", 2)
@@ -505,7 +505,7 @@ class TestOtherSources:
         assert load_policy(policy, n_features=2, n_actions=3) is policy
         with pytest.raises(PolicyError, match="it has 3 actions, but 5 were asked for"):
             load_policy(policy, n_actions=5)
-        with pytest.raises(PolicyError, match="output= does not apply to what is a policy already"):
+        with pytest.raises(PolicyError, match="output does not apply to what is a policy already"):
             load_policy(policy, output="values")
 
     def test_anything_else_is_refused(self):

@@ -11,6 +11,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -295,10 +296,10 @@ class TestNothingIsUnpickled:
         else:
             torch.save({"x": bomb}, stream, _use_new_zipfile_serialization=way == "torch")
         rewrite_zip(path, lambda members: members.update({"policy.pth": stream.getvalue()}))
-        with pytest.raises(PolicyError, match=r"dqn\.zip: policy\.pth cannot be read as plain tensors") as caught:
+        with warnings.catch_warnings(action="error"), pytest.raises(PolicyError) as caught:
             load_policy(path)
-        if way != "pickle":
-            assert f"it holds {os.mkdir.__module__}.mkdir, which would run code" in str(caught.value)
+        assert "dqn.zip: policy.pth cannot be read as plain tensors: it holds" in str(caught.value)
+        assert f"{os.mkdir.__module__}.mkdir, which would run code" in str(caught.value)
         assert not (tmp_path / "exploded").exists()
 
     def test_loading_imports_neither_pickles_nor_stable_baselines3(self, saved):
@@ -363,7 +364,8 @@ class TestWhatIsNotSupportedIsRefused:
         message = self.refusal(self.saved_as(tmp_path, model))
         assert name in message
         assert "CNN policies are not supported" in message
-        assert "trust=True" in message
+        assert "open it as trusted" in message
+        assert "Supported are MLP policies of DQN" in message
 
     def test_images_in_an_mlp(self, tmp_path):
         model = make_model("PPO", observation_space=spaces.Box(0, 255, (3, 4, 4), dtype=np.uint8))
@@ -466,7 +468,7 @@ class TestWhatCannotBeReadIsAskedFor:
         with pytest.raises(UnclearPolicyError) as caught:
             load_policy(path, **arguments)
         assert caught.value.argument == argument
-        assert f"{argument}=" in str(caught.value)
+        assert f"Give the {argument}, such as" in str(caught.value)
         assert str(path) in str(caught.value)
         return str(caught.value)
 
@@ -476,7 +478,7 @@ class TestWhatCannotBeReadIsAskedFor:
         path = tmp_path / "model.zip"
         model.save(path)
         message = self.question(path, "activation")
-        assert 'activation="relu"' in message
+        assert "such as relu" in message
         assert_same_scores(path, model, observations, activation="relu")
         assert_same_scores(path, model, observations, activation=nn.ReLU)
 
@@ -532,7 +534,7 @@ class TestWhatCannotBeReadIsAskedFor:
             rewrite_data(path, lambda data, name=name: data.pop(name))
         self.question(path, "algorithm")
         assert load_policy(path, algorithm="A2C").n_actions == 3
-        with pytest.raises(PolicyError, match="algorithm='DQN' was passed, but the file says that it is PPO or A2C"):
+        with pytest.raises(PolicyError, match="the algorithm 'DQN' was given, but the file says that it is PPO or A2C"):
             load_policy(path, algorithm="DQN")
         assert load_policy(rewrite_data(saved("QRDQN"), lambda data: data.pop("n_quantiles"))).n_actions == 3
 
@@ -548,12 +550,12 @@ class TestWhatCannotBeReadIsAskedFor:
     def test_answers_that_contradict_the_file(self, saved):
         path = saved("PPO")
         for said, complaint in [
-            ({"activation": "relu"}, "activation='relu' was passed, but the file says that it is 'tanh'"),
-            ({"algorithm": "A2C"}, "algorithm='A2C' was passed, but the file says that it is PPO"),
-            ({"encoding": Plain(5)}, "encoding=Plain(n_features=5) was passed"),
+            ({"activation": "relu"}, "the activation 'relu' was given, but the file says that it is 'tanh'"),
+            ({"algorithm": "A2C"}, "the algorithm 'A2C' was given, but the file says that it is PPO"),
+            ({"encoding": Plain(5)}, "the encoding Plain(n_features=5) was given"),
             ({"n_actions": 4}, "it has 3 actions, but 4 were asked for"),
             ({"n_features": 69}, "it reads observations of 4 features, but 69 were asked for"),
-            ({"output": "logits"}, "output= does not apply"),
+            ({"output": "logits"}, "output does not apply"),
         ]:
             with pytest.raises(PolicyError) as caught:
                 load_policy(path, **said)
@@ -789,7 +791,7 @@ class TestTrustedZips:
     def test_what_needs_another_algorithm(self, tmp_path):
         model = DQN("MlpPolicy", SpaceEnv(spaces.Box(-1, 1, (2,)), spaces.Discrete(2)), buffer_size=4, device="cpu")
         model.save(tmp_path / "model.zip")
-        with pytest.raises(PolicyError, match="algorithm='PPO' was passed, but the file says that it is DQN"):
+        with pytest.raises(PolicyError, match="the algorithm 'PPO' was given, but the file says that it is DQN"):
             load_policy(tmp_path / "model.zip", trust=True, algorithm="PPO")
 
 

@@ -60,17 +60,18 @@ def load_policy(
     source
         The file or the object.
     trust
-        Let Stable-Baselines3's own loader open a ``.zip``, and allow a pickled ``VecNormalize`` as `normalisation`.
-        Both run whatever code the files' author put into them. This also opens policies that are no plain MLP.
+        Let Stable-Baselines3's own loader open a ``.zip``. It runs whatever code the file's author put into it, and
+        also opens policies that are no plain MLP.
     output
         What a module or a function returns: ``"values"``, ``"logits"``, ``"log-probabilities"`` or ``"probabilities"``.
     activation
         The activation function, when the file does not say it: ``"relu"``, ``"leaky_relu(negative_slope=0.2)"``,
         ``torch.nn.ReLU``.
     normalisation
-        Observation statistics: a `Normalisation`, or an ``.npz`` or ``.toml`` file (``.pkl`` when trusted). By
-        default those that lie beside the file (``driver.normalisation.npz`` beside ``driver.zip``). ``"none"`` says
-        that there are none.
+        Observation statistics: a `Normalisation`, or an ``.npz`` or ``.toml`` file, or the ``.pkl`` of a
+        ``VecNormalize``, which is not unpickled. By default those that lie beside the file:
+        ``driver.normalisation.npz`` beside ``driver.zip``, or ``vecnormalize.pkl`` where Stable-Baselines3 and the RL
+        Zoo put it. ``"none"`` says that there are none. The policy's ``normalisation.source`` says which file it is.
     encoding
         The observation encoding, when the file does not say it: ``Plain(69)`` or ``OneHot((3, 4))``.
     algorithm

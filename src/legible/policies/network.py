@@ -122,6 +122,8 @@ class NetworkPolicy:
                 if not np.isfinite(getattr(layer, name)).all():
                     raise PolicyError(f"{name} of layer {number} is not finite: it holds NaN or infinity")
             width = layer.n_outputs
+            if not width:
+                raise PolicyError(f"layer {number} has no outputs")
 
     def _check_description(self) -> None:
         if self.kind not in ("values", "log-probabilities"):

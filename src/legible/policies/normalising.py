@@ -16,11 +16,11 @@ from legible.policies.network import NetworkPolicy
 from legible.policies.normalisation import (
     Normalisation,
     find_normalisation,
-    find_pickled_normalisation,
     load_normalisation,
 )
 from legible.policies.protocol import Policy, PolicyError, UnclearPolicyError
 from legible.policies.registry import LoadOptions
+from legible.policies.vec_normalize import find_vec_normalize
 from legible.policies.wrapped import FunctionPolicy
 
 NormalisablePolicy: TypeAlias = NetworkPolicy | FunctionPolicy
@@ -33,7 +33,7 @@ def said_normalisation(options: LoadOptions) -> Normalisation | None:
         return said
     if isinstance(said, str) and said == "none":
         return None
-    return load_normalisation(said, trust=options.trust)
+    return load_normalisation(said)
 
 
 def normalised_file(policy: NormalisablePolicy, path: Path, options: LoadOptions, *, trained_so: bool | None) -> Policy:
@@ -41,17 +41,16 @@ def normalised_file(policy: NormalisablePolicy, path: Path, options: LoadOptions
     if policy.normalisation is not None or options.normalisation is not None:
         return normalised(policy, policy.normalisation, options, str(path))
     beside = find_normalisation(path)
+    if beside is None and trained_so is not False:
+        beside = find_vec_normalize(path)
     if beside is not None:
-        return normalised(policy, load_normalisation(beside), options, str(path))
-    pickled = None if trained_so is False else find_pickled_normalisation(path)
-    if trained_so or pickled is not None:
-        sign = "it keeps observations from before one" if pickled is None else f"{pickled.name} lies beside it"
+        statistics = load_normalisation(beside)
+        return policy if statistics is None else _with_statistics(policy, statistics, str(path))
+    if trained_so:
         raise UnclearPolicyError(
-            f"{path}: it seems that it was trained behind a VecNormalize ({sign}), but the statistics of its "
-            "observations are not there. Convert them once with "
-            f"convert_vec_normalize('{pickled or 'vecnormalize.pkl'}', "
-            f"'{path.with_suffix('.normalisation.npz')}', trust=True), pass normalisation=..., or say "
-            'normalisation="none" if only rewards were normalised',
+            f"{path}: it was trained behind a VecNormalize (it keeps observations from before one), but the statistics "
+            "of its observations are not there. Put vecnormalize.pkl beside it or give the file as normalisation; "
+            "'none' if only rewards were normalised",
             "normalisation",
         )
     return policy
@@ -63,10 +62,17 @@ def normalised(
     """Give a policy its own statistics, or those that were passed; both must agree."""
     said = said_normalisation(options)
     if own is not None and options.normalisation is not None and said != own:
-        raise PolicyError(f"{whose}: it brings normalisation statistics of its own, and normalisation= says otherwise")
+        raise PolicyError(
+            f"{whose}: it brings normalisation statistics of its own, and the normalisation that was given says "
+            "otherwise"
+        )
     statistics = own if own is not None else said
     if statistics is None or statistics == policy.normalisation:
         return policy
+    return _with_statistics(policy, statistics, whose)
+
+
+def _with_statistics(policy: NormalisablePolicy, statistics: Normalisation, whose: str) -> NormalisablePolicy:
     if isinstance(policy, NetworkPolicy) and isinstance(policy.encoding, OneHot):
         raise PolicyError(f"{whose}: observations that are one-hot encoded cannot be normalised")
     if statistics.n_features != policy.n_features:

@@ -42,7 +42,7 @@ class LoadOptions:
         """Complain about arguments that say nothing about this kind of policy."""
         for name in names:
             if getattr(self, name) is not None:
-                raise PolicyError(f"{name}= does not apply to {what}")
+                raise PolicyError(f"{name} does not apply to {what}")
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,18 @@
 from __future__ import annotations
 
 import io
-import re
+import warnings
+import zipfile
+import zlib
 from pathlib import Path
 
 import torch
 
+from legible.policies.inert_pickle import pickled_names
 from legible.policies.protocol import PolicyError
+
+_SPARE_BYTES = 2**20
+# PyTorch does not compress: the parts of a file are as large as the file itself.
 
 
 def read_state(raw: bytes, path: Path, what: str) -> dict[str, torch.Tensor]:
@@ -31,24 +37,43 @@ def read_state(raw: bytes, path: Path, what: str) -> dict[str, torch.Tensor]:
     PolicyError
         When it is damaged or holds anything but named tensors.
     """
+    for name in pickled_names(_pickles_of(raw, path, what)):
+        if name != "collections.OrderedDict" and not name.startswith("torch."):
+            raise PolicyError(
+                f"{path}: {what} cannot be read as plain tensors: it holds {name[:100]}, which would run code"
+            )
     try:
-        state = torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            state = torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
     except Exception as error:
         # PyTorch refuses foreign objects and damaged files in many ways.
-        foreign = re.search(r"GLOBAL ([\w.]+)", str(error))
-        why = (
-            f"it holds {foreign.group(1)}, which would run code"
-            if foreign
-            else f"it is damaged ({type(error).__name__})"
-        )
-        raise PolicyError(f"{path}: {what} cannot be read as plain tensors: {why}") from error
+        raise PolicyError(
+            f"{path}: {what} cannot be read as plain tensors: it is damaged, or no file of torch.save "
+            f"({type(error).__name__})"
+        ) from error
     if not isinstance(state, dict):
         raise PolicyError(f"{path}: {what} holds a {type(state).__name__}, not named tensors")
     for name, tensor in state.items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
-            raise PolicyError(f"{path}: {name!r} of {what} is no plain tensor")
+            raise PolicyError(f"{path}: {str(name)[:100]!r} of {what} is no plain tensor")
         if tensor.device.type != "cpu" or tensor.numel() * tensor.element_size() > len(raw):
             raise PolicyError(
                 f"{path}: tensor {name!r} of {what} claims shape {tuple(tensor.shape)}, more than the file holds"
             )
     return dict(state)
+
+
+def _pickles_of(raw: bytes, path: Path, what: str) -> bytes:
+    """Return the pickles in a file: all of an old one, a member of one since PyTorch 1.6."""
+    if not zipfile.is_zipfile(io.BytesIO(raw)):
+        return raw
+    damaged = f"{path}: {what} cannot be read as plain tensors: it is damaged"
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            if sum(member.file_size for member in archive.infolist()) > len(raw) + _SPARE_BYTES:
+                raise PolicyError(f"{path}: {what} would unpack to far more than it holds; no policy does")
+            names = [name for name in archive.namelist() if name.endswith(".pkl")]
+            return b"".join(archive.read(name) for name in names)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise PolicyError(f"{damaged} ({error})") from error

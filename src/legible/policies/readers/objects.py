@@ -38,7 +38,7 @@ def read_module(module: nn.Module, options: LoadOptions) -> Policy:
         encoding = options.encoding or Plain(layers[0].n_inputs)
         return normalised(NetworkPolicy(layers, kind_of_output(output), encoding), None, options, name)
     if options.encoding is not None:
-        raise PolicyError(f"encoding= does not apply to {name}: it is more than a sequence of layers")
+        raise PolicyError(f"encoding does not apply to {name}: it is more than a sequence of layers")
     return _with_output(ModuleFunction(module), options, name)
 
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -18,13 +17,15 @@ import torch
 
 from legible.policies.protocol import PolicyError, UnclearPolicyError
 from legible.policies.torch_file import read_state
+from legible.policies.unpacking import check_member, read_json
 
-_LARGEST_MEMBER = 2**31
-# A member that claims more than 2 GiB is a mistake or an attack: policies of this kind have a few megabytes.
-
-_TRUST = (
-    "If you trust its author, pass trust=True: Stable-Baselines3's own loader then opens it and runs the code in it."
+SUPPORTED = (
+    "MLP policies of DQN, QRDQN, PPO and A2C with Discrete actions and observations that are Box, Discrete, "
+    "MultiDiscrete or MultiBinary"
 )
+"""What can be read without running code, for people."""
+
+_TRUST = "If you trust its author, open it as trusted: Stable-Baselines3's own loader then reads it and runs its code."
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,11 @@ class Contents:
 
     def ask(self, what: str, argument: str, example: str) -> NoReturn:
         """Refuse, and say which argument answers the question."""
-        raise UnclearPolicyError(f"{self.path}: {what}. Say it with {example}. {_TRUST}", argument)
+        raise UnclearPolicyError(f"{self.path}: {what}. Give the {argument}, such as {example}. {_TRUST}", argument)
 
     def refuse(self, what: str) -> NoReturn:
         """Refuse what is not supported, and say what else can be done."""
-        raise PolicyError(f"{self.path}: {what}. {_TRUST}")
+        raise PolicyError(f"{self.path}: {what}. Supported are {SUPPORTED}. {_TRUST}")
 
 
 def read_contents(path: Path) -> Contents:
@@ -90,9 +91,7 @@ def _opened(path: Path) -> zipfile.ZipFile:
 
 
 def _read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    size = archive.getinfo(name).file_size
-    if size > _LARGEST_MEMBER:
-        raise PolicyError(f"{path}: {name} claims to be {size} bytes large, which no policy of this kind is")
+    check_member(path, archive, name)
     try:
         return archive.read(name)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
@@ -107,12 +106,10 @@ def _read_data(path: Path, archive: zipfile.ZipFile) -> Mapping[str, Any]:
             f"{path}: this zip file has no policy.pth, so it was not written by Stable-Baselines3's save(); it holds "
             f"{', '.join(sorted(archive.namelist())[:5]) or 'nothing'}"
         )
+    check_member(path, archive, "policy.pth")
     if "data" not in archive.namelist():
         return {}
-    try:
-        data = json.loads(_read_member(path, archive, "data"))
-    except (ValueError, RecursionError) as error:
-        raise PolicyError(f"{path}: data is no JSON: {error}") from error
+    data = read_json(_read_member(path, archive, "data"), f"{path}: data")
     if not isinstance(data, dict):
         raise PolicyError(f"{path}: data is a JSON {type(data).__name__}, not an object")
     return data

@@ -109,12 +109,14 @@ def algorithm_of(contents: Contents, said: Algorithm | None, *, any_policy_class
     candidates = family if len(family) == 1 or written is None else (written,)
     if said is not None and candidates and said not in candidates:
         named = " or ".join(candidates)
-        raise PolicyError(f"{contents.path}: algorithm={said!r} was passed, but the file says that it is {named}")
+        raise PolicyError(f"{contents.path}: the algorithm {said!r} was given, but the file says that it is {named}")
     if said is not None:
         return said
     if len(candidates) != 1:
-        what = f'{contents.path}: cannot read which algorithm it was trained with. Say it with algorithm="PPO"'
-        raise UnclearPolicyError(what, "algorithm")
+        raise UnclearPolicyError(
+            f"{contents.path}: cannot read which algorithm it was trained with. Give the algorithm, such as PPO",
+            "algorithm",
+        )
     return candidates[0]
 
 
@@ -137,10 +139,7 @@ def _algorithm_in_settings(contents: Contents) -> Algorithm | None:
 
 
 def _unknown_algorithm(contents: Contents, name: str) -> NoReturn:
-    raise PolicyError(
-        f"{contents.path}: it was trained with {name}; policies of {', '.join(ALGORITHMS)} can be loaded. Any other "
-        "model can be passed as a function with load_policy(function, output=...)"
-    )
+    raise PolicyError(f"{contents.path}: it was trained with {name}; policies of {', '.join(ALGORITHMS)} can be loaded")
 
 
 def _family_of(contents: Contents) -> tuple[Algorithm, ...]:
@@ -201,10 +200,10 @@ def activation_of(
         if said is not None:
             return said
         shown = f" (it is written as {options['activation_fn']!r})" if "activation_fn" in options else ""
-        contents.ask(f"cannot read the activation function{shown}", "activation", 'activation="relu"')
+        contents.ask(f"cannot read the activation function{shown}", "activation", "relu")
     if said is not None and said != written:
         raise PolicyError(
-            f"{contents.path}: activation={str(said)!r} was passed, but the file says that it is {str(written)!r}"
+            f"{contents.path}: the activation {str(said)!r} was given, but the file says that it is {str(written)!r}"
         )
     return written
 
@@ -232,7 +231,7 @@ def n_actions_of(contents: Contents, said: int | None) -> int:
     """Return the number of actions."""
     if contents.data.get("action_space") is None:
         if said is None:
-            contents.ask("cannot read its action space", "n_actions", "n_actions=5 if it has five discrete actions")
+            contents.ask("cannot read its action space", "n_actions", "5 if it has five discrete actions")
         return said
     space = contents.text_of("action_space")
     name = _space_name(space)
@@ -248,7 +247,7 @@ def n_actions_of(contents: Contents, said: int | None) -> int:
         raise PolicyError(f"{contents.path}: it has {written} actions, but {said} were asked for")
     answer = said if written is None else written
     if answer is None:
-        contents.ask("cannot read how many actions it has", "n_actions", "n_actions=5")
+        contents.ask("cannot read how many actions it has", "n_actions", "5")
     if answer < 1:
         raise PolicyError(f"{contents.path}: a policy needs at least one action, not {answer}")
     return answer
@@ -262,11 +261,11 @@ def encoding_of(contents: Contents, said: Encoding | None) -> Encoding:
             contents.ask(
                 "cannot read its observation space",
                 "encoding",
-                "encoding=Plain(69), or encoding=OneHot((3, 4)) for MultiDiscrete([3, 4])",
+                "Plain(69), or OneHot((3, 4)) for MultiDiscrete([3, 4])",
             )
         return said
     if said is not None and said != written:
-        raise PolicyError(f"{contents.path}: encoding={said} was passed, but the file says that it is {written}")
+        raise PolicyError(f"{contents.path}: the encoding {said} was given, but the file says that it is {written}")
     return written
 
 

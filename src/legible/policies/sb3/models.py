@@ -24,10 +24,11 @@ from torch import nn
 
 from legible.policies.encoding import Encoding, OneHot, Plain
 from legible.policies.network import Layer, NetworkPolicy, layers_of_modules
-from legible.policies.normalisation import Normalisation, normalisation_of_vec_normalize
+from legible.policies.normalisation import Normalisation
 from legible.policies.protocol import PolicyError, ScoreKind
 from legible.policies.sb3.archive import read_contents
 from legible.policies.sb3.description import ALGORITHMS, Algorithm, algorithm_of, trained_normalised
+from legible.policies.vec_normalize import normalisation_of_vec_normalize
 from legible.policies.wrapped import FunctionPolicy, ModuleFunction, check_finite, device_of
 
 Sb3Model: TypeAlias = Any
