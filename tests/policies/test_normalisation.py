@@ -185,8 +185,9 @@ class TestPickledVecNormalize:
         with pytest.raises(PolicyError, match="normalises rewards only"):
             convert_vec_normalize(path, tmp_path / "x.npz")
         VecNormalize(make_env(spaces.Dict({"a": spaces.Box(0, 1, (2,))}))).save(path)
+        assert load_normalisation(path)["a"].n_features == 2
         with pytest.raises(PolicyError, match="Dict observations"):
-            load_normalisation(path)
+            convert_vec_normalize(path, tmp_path / "x.npz")
 
     @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
     @pytest.mark.parametrize(

@@ -312,23 +312,22 @@ class TestModels:
         with pytest.raises(PolicyError, match="spread over several devices"):
             load_policy(model)
 
-    def test_what_is_not_supported(self):
-        continuous = PPO("MlpPolicy", make_env(action_space=spaces.Box(-1, 1, (2,))), device="cpu")
-        with pytest.raises(PolicyError, match="actions must be Discrete"):
-            load_policy(continuous)
-        dictionary = PPO("MultiInputPolicy", make_env(spaces.Dict({"a": spaces.Box(0, 1, (2,))})), device="cpu")
-        with pytest.raises(PolicyError, match="observations in Dict"):
-            load_policy(dictionary)
-        from sb3_contrib import MaskablePPO, RecurrentPPO
-
-        masked = MaskablePPO("MlpPolicy", make_env(), device="cpu")
-        with pytest.raises(PolicyError, match="only those of DQN, QRDQN, PPO, A2C can be used"):
-            load_policy(masked)
-        recurrent = RecurrentPPO("MlpLstmPolicy", make_env(), device="cpu", policy_kwargs={"lstm_hidden_size": 4})
-        with pytest.raises(PolicyError, match="only the policies of DQN, QRDQN, PPO, A2C can be used"):
-            load_policy(recurrent.policy)
+    def test_what_does_not_apply(self):
         with pytest.raises(PolicyError, match="activation does not apply to a model"):
             load_policy(make_model("DQN"), activation="relu")
+        model = make_model("DQN")
+        model.policy.action_space = spaces.Discrete(3, start=1)
+        with pytest.raises(PolicyError, match="actions must be numbered from 0"):
+            load_policy(model)
+
+    def test_training_on_does_not_change_a_policy_without_scores(self, observations):
+        model = PPO("MlpPolicy", make_env(action_space=spaces.Box(-1, 1, (2,))), device="cpu", use_sde=True)
+        policy = load_policy(model)
+        before, _ = policy.predict(observations)
+        with torch.no_grad():
+            for tensor in model.policy.parameters():
+                tensor.add_(1.0)
+        np.testing.assert_array_equal(policy.predict(observations)[0], before)
 
 
 class Dueling(nn.Module):

@@ -130,7 +130,7 @@ def find_normalisation(policy_path: Path) -> Path | None:
     return found[0] if found else None
 
 
-def load_normalisation(path: str | os.PathLike[str]) -> Normalisation | None:
+def load_normalisation(path: str | os.PathLike[str]) -> Normalisation | Mapping[str, Normalisation] | None:
     """Read statistics from an ``.npz`` or ``.toml`` file, or from a pickled ``VecNormalize``, which is not unpickled.
 
     Parameters
@@ -140,8 +140,8 @@ def load_normalisation(path: str | os.PathLike[str]) -> Normalisation | None:
 
     Returns
     -------
-    Normalisation or None
-        None for a ``VecNormalize`` that normalises rewards only.
+    Normalisation, mapping or None
+        A mapping, by entry, for Dict observations; None for a ``VecNormalize`` that normalises rewards only.
 
     Raises
     ------
@@ -202,6 +202,8 @@ def convert_vec_normalize(pickled: str | os.PathLike[str], destination: str | os
     statistics = load_normalisation(pickled)
     if statistics is None:
         raise PolicyError(f"{pickled}: this VecNormalize normalises rewards only (norm_obs=False): nothing to convert")
+    if not isinstance(statistics, Normalisation):
+        raise PolicyError(f"{pickled}: statistics of Dict observations can only be used as they are, not converted")
     return save_normalisation(statistics, destination)
 
 

@@ -8,9 +8,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+from gymnasium import spaces
+
+from legible.policies.actors.observations import Statistics
+from legible.policies.actors.policy import ActorPolicy
 from legible.policies.encoding import OneHot
 from legible.policies.network import NetworkPolicy
 from legible.policies.normalisation import (
@@ -23,13 +29,16 @@ from legible.policies.registry import LoadOptions
 from legible.policies.vec_normalize import find_vec_normalize
 from legible.policies.wrapped import FunctionPolicy
 
-NormalisablePolicy: TypeAlias = NetworkPolicy | FunctionPolicy
+if TYPE_CHECKING:
+    from legible.policies.sb3.models import ModelPolicy
+
+    NormalisablePolicy: TypeAlias = NetworkPolicy | FunctionPolicy | ActorPolicy | ModelPolicy
 
 
-def said_normalisation(options: LoadOptions) -> Normalisation | None:
+def said_normalisation(options: LoadOptions) -> Statistics | None:
     """Return the statistics that the caller named, None when it named none or said that there are none."""
     said = options.normalisation
-    if said is None or isinstance(said, Normalisation):
+    if said is None or isinstance(said, Normalisation | Mapping):
         return said
     if isinstance(said, str) and said == "none":
         return None
@@ -57,7 +66,7 @@ def normalised_file(policy: NormalisablePolicy, path: Path, options: LoadOptions
 
 
 def normalised(
-    policy: NormalisablePolicy, own: Normalisation | None, options: LoadOptions, whose: str
+    policy: NormalisablePolicy, own: Statistics | None, options: LoadOptions, whose: str
 ) -> NormalisablePolicy:
     """Give a policy its own statistics, or those that were passed; both must agree."""
     said = said_normalisation(options)
@@ -72,12 +81,34 @@ def normalised(
     return _with_statistics(policy, statistics, whose)
 
 
-def _with_statistics(policy: NormalisablePolicy, statistics: Normalisation, whose: str) -> NormalisablePolicy:
+def _with_statistics(policy: NormalisablePolicy, statistics: Statistics, whose: str) -> NormalisablePolicy:
+    if not isinstance(policy, NetworkPolicy | FunctionPolicy):
+        _check_actor(policy, statistics, whose)
+        return dataclasses.replace(policy, normalisation=statistics)
     if isinstance(policy, NetworkPolicy) and isinstance(policy.encoding, OneHot):
         raise PolicyError(f"{whose}: observations that are one-hot encoded cannot be normalised")
+    if not isinstance(statistics, Normalisation):
+        raise PolicyError(f"{whose}: the normalisation statistics are for Dict observations, but it reads one array")
     if statistics.n_features != policy.n_features:
         raise PolicyError(
             f"{whose}: the normalisation statistics are for {statistics.n_features} features, but the policy reads "
             f"{policy.n_features}"
         )
     return dataclasses.replace(policy, normalisation=statistics)
+
+
+def _check_actor(policy: ActorPolicy | ModelPolicy, statistics: Statistics, whose: str) -> None:
+    space = policy.observation_space
+    parts = space.spaces if isinstance(space, spaces.Dict) else {"observations": space}
+    given = {"observations": statistics} if isinstance(statistics, Normalisation) else statistics
+    for key, values in given.items():
+        if key not in parts or not isinstance(parts[key], spaces.Box):
+            raise PolicyError(
+                f"{whose}: there are normalisation statistics of {key}, which it does not read as numbers"
+            )
+        width = int(np.prod(parts[key].shape or ()))
+        if values.n_features != width:
+            raise PolicyError(
+                f"{whose}: the normalisation statistics of {key} are for {values.n_features} features, but the policy "
+                f"reads {width}"
+            )

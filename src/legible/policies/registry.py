@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from legible.policies.normalisation import Normalisation
     from legible.policies.wrapped import Output
 
-    NormalisationSource: TypeAlias = Normalisation | str | os.PathLike[str]
+    NormalisationSource: TypeAlias = Normalisation | Mapping[str, Normalisation] | str | os.PathLike[str]
 
 
 @dataclass(frozen=True)

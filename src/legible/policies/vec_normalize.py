@@ -31,6 +31,11 @@ _KNOWN = re.compile(
 # What such a pickle holds: spaces, running means, their random generators, arrays and numbers.
 
 
+def is_known_name(name: str) -> bool:
+    """Return whether a class or function belongs into a pickle of statistics or spaces."""
+    return _KNOWN.fullmatch(name) is not None
+
+
 def find_vec_normalize(policy_path: Path) -> Path | None:
     """Return the pickled ``VecNormalize`` of a policy, or None when there is none.
 
@@ -68,15 +73,17 @@ def find_vec_normalize(policy_path: Path) -> Path | None:
     return None
 
 
-def read_vec_normalize(file: Path) -> Normalisation | None:
+def read_vec_normalize(file: Path) -> Normalisation | Mapping[str, Normalisation] | None:
     """Return the observation statistics of a pickled ``VecNormalize``, None when it normalises rewards only.
+
+    Those of Dict observations come by entry.
 
     Raises
     ------
     PolicyError
         When it is damaged or holds anything that does not belong there. Nothing in it is run.
     """
-    made = read_pickle(file.read_bytes(), str(file), lambda name: _KNOWN.fullmatch(name) is not None)
+    made = read_pickle(file.read_bytes(), str(file), is_known_name)
     attributes = made.attributes() if isinstance(made, Record) else {}
     if not isinstance(made, Record) or "norm_obs" not in attributes:
         what = made.name if isinstance(made, Record) else f"a {type(made).__name__}"
@@ -84,8 +91,12 @@ def read_vec_normalize(file: Path) -> Normalisation | None:
     if not attributes["norm_obs"]:
         return None
     statistics = attributes.get("obs_rms")
-    if isinstance(statistics, Mapping) or (isinstance(statistics, Record) and statistics.items):
-        raise PolicyError(f"{file}: its VecNormalize is for Dict observations, which are not supported")
+    if isinstance(statistics, dict):
+        return {str(key): _of_running_mean(file, attributes, running) for key, running in statistics.items()}
+    return _of_running_mean(file, attributes, statistics)
+
+
+def _of_running_mean(file: Path, attributes: Mapping[str, Any], statistics: Any) -> Normalisation:
     try:
         running = statistics.attributes() if isinstance(statistics, Record) else {}
         mean, var, epsilon, clip = (
@@ -95,17 +106,18 @@ def read_vec_normalize(file: Path) -> Normalisation | None:
         return Normalisation(mean, var, epsilon.item(), clip.item(), source=str(file))
     except KeyError as error:
         raise PolicyError(f"{file}: this VecNormalize has no {error.args[0]}") from error
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise PolicyError(f"{file}: the statistics of this VecNormalize cannot be read: {error}") from error
     except PolicyError as error:
         raise PolicyError(f"{file}: {error}") from error
 
 
-def normalisation_of_vec_normalize(vec_normalize: Any, whose: str) -> Normalisation | None:
+def normalisation_of_vec_normalize(vec_normalize: Any) -> Normalisation | Mapping[str, Normalisation] | None:
     """Return the observation statistics of a ``VecNormalize`` object, None when it normalises rewards only."""
     if not vec_normalize.norm_obs:
         return None
+    epsilon, clip = vec_normalize.epsilon, vec_normalize.clip_obs
     statistics = vec_normalize.obs_rms
     if isinstance(statistics, Mapping):
-        raise PolicyError(f"{whose}: its VecNormalize is for Dict observations, which are not supported")
-    return Normalisation(statistics.mean, statistics.var, vec_normalize.epsilon, vec_normalize.clip_obs)
+        return {key: Normalisation(part.mean, part.var, epsilon, clip) for key, part in statistics.items()}
+    return Normalisation(statistics.mean, statistics.var, epsilon, clip)

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from legible.policies.normalisation import Normalisation
+from legible.policies.predicting import ScoredPrediction
 from legible.policies.protocol import Observations, PolicyError, ScoreKind, Scores, as_observations, as_scores
 
 Output = Literal["values", "logits", "log-probabilities", "probabilities"]
@@ -29,7 +30,7 @@ def kind_of_output(output: Output) -> ScoreKind:
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionPolicy:
+class FunctionPolicy(ScoredPrediction):
     """A policy that is any function from observations to scores.
 
     Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,8 @@ def read_policy(policy: Policy, options: LoadOptions) -> Policy:
 def _with_output(function: Callable[..., npt.ArrayLike], options: LoadOptions, whose: str) -> FunctionPolicy:
     output = _output(options, whose)
     normalisation = said_normalisation(options)
+    if isinstance(normalisation, Mapping):
+        raise PolicyError(f"{whose} reads one array, but the normalisation statistics are for Dict observations")
     n_features = options.n_features
     if normalisation is not None:
         n_features = n_features or normalisation.n_features

@@ -20,8 +20,9 @@ from legible.policies.torch_file import read_state
 from legible.policies.unpacking import check_member, read_json
 
 SUPPORTED = (
-    "MLP policies of DQN, QRDQN, PPO and A2C with Discrete actions and observations that are Box, Discrete, "
-    "MultiDiscrete or MultiBinary"
+    "policies of DQN, QRDQN, PPO, A2C, TRPO, SAC, TD3, DDPG, TQC, CrossQ, ARS, MaskablePPO and RecurrentPPO of the "
+    "classes that Stable-Baselines3 and sb3-contrib bring, with observations and actions that are Box, Discrete, "
+    "MultiDiscrete or MultiBinary, and Dict observations"
 )
 """What can be read without running code, for people."""
 

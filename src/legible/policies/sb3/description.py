@@ -5,78 +5,117 @@ text of its attributes. Only that text is read here.
 
 - `algorithm_of`: the algorithm.
 - `options_of`, `activation_of`: how the network was built.
-- `n_actions_of`, `encoding_of`: the spaces.
 - `trained_normalised`: whether observations were normalised.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, get_args
 
 from legible.errors import did_you_mean
 from legible.policies.activations import Activation
-from legible.policies.encoding import Encoding, OneHot, Plain
 from legible.policies.protocol import PolicyError, UnclearPolicyError
 from legible.policies.sb3.archive import Contents
 
-Algorithm = Literal["DQN", "QRDQN", "PPO", "A2C"]
-ALGORITHMS: tuple[Algorithm, ...] = ("DQN", "QRDQN", "PPO", "A2C")
+Algorithm = Literal[
+    "DQN", "QRDQN", "PPO", "A2C", "TRPO", "SAC", "TD3", "DDPG", "TQC", "CrossQ", "ARS", "MaskablePPO", "RecurrentPPO"
+]
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 """The algorithms of Stable-Baselines3 and sb3-contrib whose policies can be loaded."""
 
-_FAMILIES: Mapping[tuple[str, str], tuple[Algorithm, ...]] = {
-    ("stable_baselines3.dqn.policies", "DQNPolicy"): ("DQN",),
-    ("sb3_contrib.qrdqn.policies", "QRDQNPolicy"): ("QRDQN",),
-    ("stable_baselines3.common.policies", "ActorCriticPolicy"): ("PPO", "A2C"),
+Design = Literal["values", "actor-critic", "squashed actor", "plain actor"]
+"""How the network of an algorithm is built: Q-values; actor and critic side by side; the actor of SAC; that of TD3."""
+
+DESIGNS: Mapping[Algorithm, Design] = {
+    "DQN": "values",
+    "QRDQN": "values",
+    "PPO": "actor-critic",
+    "A2C": "actor-critic",
+    "TRPO": "actor-critic",
+    "MaskablePPO": "actor-critic",
+    "RecurrentPPO": "actor-critic",
+    "SAC": "squashed actor",
+    "TQC": "squashed actor",
+    "CrossQ": "squashed actor",
+    "TD3": "plain actor",
+    "DDPG": "plain actor",
+    "ARS": "plain actor",
 }
-_DEFAULT_ACTIVATION: Mapping[Algorithm, str] = {"DQN": "relu", "QRDQN": "relu", "PPO": "tanh", "A2C": "tanh"}
-# The defaults of the policy classes in every version since 1.0.
+
+_FAMILIES: Mapping[str, tuple[tuple[str, ...], tuple[Algorithm, ...]]] = {
+    "stable_baselines3.dqn.policies": (("DQNPolicy", "CnnPolicy", "MultiInputPolicy"), ("DQN",)),
+    "sb3_contrib.qrdqn.policies": (("QRDQNPolicy", "CnnPolicy", "MultiInputPolicy"), ("QRDQN",)),
+    "stable_baselines3.common.policies": (
+        ("ActorCriticPolicy", "ActorCriticCnnPolicy", "MultiInputActorCriticPolicy"),
+        ("PPO", "A2C", "TRPO"),
+    ),
+    "sb3_contrib.common.maskable.policies": (
+        ("MaskableActorCriticPolicy", "MaskableActorCriticCnnPolicy", "MaskableMultiInputActorCriticPolicy"),
+        ("MaskablePPO",),
+    ),
+    "sb3_contrib.common.recurrent.policies": (
+        ("RecurrentActorCriticPolicy", "RecurrentActorCriticCnnPolicy", "RecurrentMultiInputActorCriticPolicy"),
+        ("RecurrentPPO",),
+    ),
+    "stable_baselines3.sac.policies": (("SACPolicy", "CnnPolicy", "MultiInputPolicy"), ("SAC",)),
+    "sb3_contrib.tqc.policies": (("TQCPolicy", "CnnPolicy", "MultiInputPolicy"), ("TQC",)),
+    "sb3_contrib.crossq.policies": (("CrossQPolicy", "CnnPolicy", "MultiInputPolicy"), ("CrossQ",)),
+    "stable_baselines3.td3.policies": (("TD3Policy", "CnnPolicy", "MultiInputPolicy"), ("TD3", "DDPG")),
+    "sb3_contrib.ars.policies": (("ARSPolicy", "ARSLinearPolicy"), ("ARS",)),
+}
+# Policy classes whose networks can be rebuilt from their tensors, by module, with the algorithms that have them.
 
 _HARMLESS_OPTIONS = frozenset(
     {
-        "device",
-        "full_std",
-        "log_std_init",
-        "net_arch",  # the tensors say it better
-        "normalize_images",  # images are refused anyway
-        "optimizer_class",
-        "optimizer_kwargs",
-        "ortho_init",
-        "sde_net_arch",
-        "share_features_extractor",  # the plain extractor has nothing to share
-        "use_expln",
+        *("device", "optimizer_class", "optimizer_kwargs", "ortho_init"),
+        *("net_arch", "n_critics", "lstm_hidden_size", "n_lstm_layers", "batch_norm"),  # the tensors say it better
+        *("full_std", "log_std_init", "with_bias", "share_features_extractor"),  # so here
+        *("shared_lstm", "enable_critic_lstm", "batch_norm_momentum", "renorm_warmup_steps"),
     }
 )
 _READ_OPTIONS = frozenset(
     {
-        "activation_fn",
-        "features_extractor_class",
-        "features_extractor_kwargs",
-        "n_quantiles",
-        "squash_output",
-        "use_sde",
+        *("activation_fn", "features_extractor_class", "features_extractor_kwargs", "n_quantiles", "normalize_images"),
+        *("squash_output", "use_sde", "use_expln", "clip_mean", "sde_net_arch", "batch_norm_eps", "lstm_kwargs"),
     }
+)
+_EXTRACTORS = {
+    f"<class 'stable_baselines3.common.torch_layers.{name}'>"
+    for name in ("FlattenExtractor", "NatureCNN", "CombinedExtractor")
+}
+_EXTRACTOR_OPTIONS = frozenset({"features_dim", "cnn_output_dim", "normalized_image"})
+
+_MARKS: tuple[tuple[tuple[str, ...], Algorithm], ...] = (
+    (("exploration_fraction", "n_quantiles"), "QRDQN"),
+    (("exploration_fraction",), "DQN"),
+    (("cg_max_steps",), "TRPO"),
+    (("gae_lambda", "clip_range"), "PPO"),
+    (("gae_lambda",), "A2C"),
+    (("target_entropy", "top_quantiles_to_drop_per_net"), "TQC"),
+    (("target_entropy", "policy_delay"), "CrossQ"),
+    (("target_entropy",), "SAC"),
+    (("delta_std",), "ARS"),
 )
 
 _CLASS_TEXT = re.compile(r"<class '([\w.]+)'>")
 _PARTIAL_TEXT = re.compile(r"functools\.partial\(<class 'torch\.nn\.modules\.activation\.(\w+)'>((?:, \w+=[^,()]+)*)\)")
 _FUNCTION_TEXT = re.compile(r"<function ([\w.<>]+)\.__init__ at 0x[0-9a-fA-F]+>")
-_NUMBERS_TEXT = re.compile(r"\[\s*-?\d{1,9}(?:\s+-?\d{1,9})*\s*\]")
 
 
 def checked_algorithm(said: str | None) -> Algorithm | None:
     """Return an algorithm by its name as people write it, or say which there are."""
     if said is None:
         return None
-    name = said.upper().replace("-", "")
-    if name not in ALGORITHMS:
-        raise PolicyError(
-            f"unknown algorithm {said!r}.{did_you_mean(name, ALGORITHMS)} "
-            f"Policies of {', '.join(ALGORITHMS)} can be loaded"
-        )
-    return name
+    plain = said.upper().replace("-", "").replace("_", "")
+    for name in ALGORITHMS:
+        if name.upper() == plain:
+            return name
+    raise PolicyError(
+        f"unknown algorithm {said!r}.{did_you_mean(plain, ALGORITHMS)} "
+        f"Policies of {', '.join(ALGORITHMS)} can be loaded"
+    )
 
 
 def trained_normalised(contents: Contents) -> bool | None:
@@ -103,8 +142,8 @@ def algorithm_of(contents: Contents, said: Algorithm | None, *, any_policy_class
         Accept policy classes that cannot be rebuilt from tensors alone; the trusted loader can.
     """
     written = _algorithm_in_settings(contents)
-    family = () if any_policy_class else _family_of(contents)
-    if family and written is not None and ("DQN" in written) != ("DQN" in family[0]):
+    family = _family_of(contents, refuse_others=not any_policy_class)
+    if family and written is not None and DESIGNS[written] != DESIGNS[family[0]]:
         contents.refuse(f"its settings are those of {written}, but its policy class belongs to {' or '.join(family)}")
     candidates = family if len(family) == 1 or written is None else (written,)
     if said is not None and candidates and said not in candidates:
@@ -121,68 +160,57 @@ def algorithm_of(contents: Contents, said: Algorithm | None, *, any_policy_class
 
 
 def _algorithm_in_settings(contents: Contents) -> Algorithm | None:
+    """Tell the algorithm by settings that only it, or only its relatives, have."""
     settings = contents.data
-    if "exploration_fraction" in settings:
-        return "QRDQN" if "n_quantiles" in settings else "DQN"
-    if "cg_max_steps" in settings:
-        _unknown_algorithm(contents, "TRPO")
-    if "gae_lambda" in settings:
-        return "PPO" if "clip_range" in settings else "A2C"
-    for mark, name in (
-        ("target_entropy", "SAC, TQC or CrossQ"),
-        ("target_policy_noise", "TD3 or DDPG"),
-        ("delta_std", "ARS"),
-    ):
-        if mark in settings:
-            _unknown_algorithm(contents, name)
+    if "target_policy_noise" in settings:
+        # DDPG is TD3 without what makes it TD3.
+        return "DDPG" if (settings.get("policy_delay"), settings.get("target_noise_clip")) == (1, 0.0) else "TD3"
+    for marks, algorithm in _MARKS:
+        if all(mark in settings for mark in marks):
+            return algorithm
     return None
 
 
-def _unknown_algorithm(contents: Contents, name: str) -> NoReturn:
-    raise PolicyError(f"{contents.path}: it was trained with {name}; policies of {', '.join(ALGORITHMS)} can be loaded")
-
-
-def _family_of(contents: Contents) -> tuple[Algorithm, ...]:
+def _family_of(contents: Contents, *, refuse_others: bool) -> tuple[Algorithm, ...]:
     described = contents.text_of("policy_class")
     module = described.get("__module__")
     if not isinstance(module, str):
         return ()
     written = _FUNCTION_TEXT.fullmatch(str(described.get("__init__", "")))
     name = written.group(1) if written else "?"
-    if (module, name) in _FAMILIES:
-        return _FAMILIES[module, name]
+    classes, algorithms = _FAMILIES.get(module, ((), ()))
+    if name in classes:
+        return algorithms
+    if not refuse_others:
+        return ()
     full_name = f"{module}.{name}" if written else f"a class of {module}"
-    if "Cnn" in name:
-        contents.refuse(f"its policy is {full_name}: CNN policies are not supported")
-    if "MultiInput" in name:
-        contents.refuse(f"its policy is {full_name}: Dict observations are not supported")
-    if "recurrent" in module or "Recurrent" in name:
-        contents.refuse(f"its policy is {full_name}: recurrent policies are not supported")
-    if "maskable" in module:
-        contents.refuse(
-            f"its policy is {full_name}: maskable policies are not supported, their scores depend on a mask"
-        )
     return contents.refuse(f"its policy is {full_name}, a policy class that cannot be rebuilt from its tensors alone")
 
 
 def options_of(contents: Contents) -> Mapping[str, Any]:
     """Return the readable options of the policy class, or refuse those whose effect is not known."""
-    if contents.data.get("use_sde"):
-        contents.refuse("it uses gSDE (use_sde), which belongs to continuous actions and is not supported")
     if not isinstance(contents.data.get("policy_kwargs"), dict):
         return {}
     options = {key: value for key, value in contents.text_of("policy_kwargs").items() if key != ":type:"}
     unknown = sorted(set(options) - _HARMLESS_OPTIONS - _READ_OPTIONS)
     if unknown:
         contents.refuse(f"its policy_kwargs hold {', '.join(unknown)}, whose effect on the network is not known")
-    for key in ("use_sde", "squash_output"):
-        if options.get(key):
-            contents.refuse(f"its policy_kwargs hold {key}, which belongs to continuous actions and is not supported")
     extractor = options.get("features_extractor_class")
-    plain = "<class 'stable_baselines3.common.torch_layers.FlattenExtractor'>"
-    if extractor not in (None, plain) or options.get("features_extractor_kwargs"):
-        contents.refuse(f"it has its own feature extractor ({extractor}), which is not supported")
+    if extractor is not None and str(extractor) not in _EXTRACTORS:
+        contents.refuse(f"it has its own feature extractor ({str(extractor)[:100]}), which is not supported")
+    for key in ("features_extractor_kwargs", "lstm_kwargs"):
+        known = _EXTRACTOR_OPTIONS if key == "features_extractor_kwargs" else frozenset()
+        inner = options.get(key)
+        if inner and (not isinstance(inner, dict) or set(inner) - known):
+            contents.refuse(f"its policy_kwargs hold {key} whose effect on the network is not known")
+    if options.get("sde_net_arch"):
+        contents.refuse("it has a network of its own for exploration (sde_net_arch), which is not supported")
     return options
+
+
+def uses_sde(contents: Contents, options: Mapping[str, Any]) -> bool:
+    """Return whether the policy explores with gSDE."""
+    return bool(contents.data.get("use_sde") or options.get("use_sde"))
 
 
 def activation_of(
@@ -193,7 +221,7 @@ def activation_of(
     if not isinstance(contents.data.get("policy_kwargs"), dict):
         written = None
     elif "activation_fn" not in options:
-        written = Activation(_DEFAULT_ACTIVATION[algorithm])
+        written = Activation("tanh" if DESIGNS[algorithm] == "actor-critic" else "relu")
     else:
         written = _activation_in_text(str(options["activation_fn"]))
     if written is None:
@@ -224,96 +252,4 @@ def _activation_in_text(text: str) -> Activation | Literal["prelu"] | None:
             return Activation.of(f"{name}({', '.join(wanted)})")
     except PolicyError:
         return None
-    return None
-
-
-def n_actions_of(contents: Contents, said: int | None) -> int:
-    """Return the number of actions."""
-    if contents.data.get("action_space") is None:
-        if said is None:
-            contents.ask("cannot read its action space", "n_actions", "5 if it has five discrete actions")
-        return said
-    space = contents.text_of("action_space")
-    name = _space_name(space)
-    if name != "Discrete":
-        what = "continuous actions are" if name == "Box" else f"{name or 'unknown'} actions are"
-        contents.refuse(
-            f"its action space is {name or space.get(':type:')}: {what} not supported, only Discrete ones are"
-        )
-    if _whole_number(space.get("start", 0)) != 0:
-        contents.refuse(f"its actions are numbered from {space.get('start')}, not from 0: this is not supported")
-    written = _whole_number(space.get("n"))
-    if written is not None and said is not None and written != said:
-        raise PolicyError(f"{contents.path}: it has {written} actions, but {said} were asked for")
-    answer = said if written is None else written
-    if answer is None:
-        contents.ask("cannot read how many actions it has", "n_actions", "5")
-    if answer < 1:
-        raise PolicyError(f"{contents.path}: a policy needs at least one action, not {answer}")
-    return answer
-
-
-def encoding_of(contents: Contents, said: Encoding | None) -> Encoding:
-    """Return how observations become the input of the network."""
-    written = _encoding_in_space(contents)
-    if written is None:
-        if said is None:
-            contents.ask(
-                "cannot read its observation space",
-                "encoding",
-                "Plain(69), or OneHot((3, 4)) for MultiDiscrete([3, 4])",
-            )
-        return said
-    if said is not None and said != written:
-        raise PolicyError(f"{contents.path}: the encoding {said} was given, but the file says that it is {written}")
-    return written
-
-
-def _encoding_in_space(contents: Contents) -> Encoding | None:
-    if contents.data.get("observation_space") is None:
-        return None
-    space = contents.text_of("observation_space")
-    name = _space_name(space)
-    shape = space.get("_shape", space.get("shape"))
-    if name in ("Box", "MultiBinary"):
-        if not isinstance(shape, list) or not all(type(size) is int and 0 < size < 10**9 for size in shape):
-            return None
-        if name == "Box" and len(shape) == 3 and space.get("dtype") == "uint8":
-            contents.refuse(f"its observations are images of shape {tuple(shape)}, which are not supported")
-        return Plain(math.prod(shape))
-    if name == "Discrete":
-        sizes = _whole_numbers(f"[{space.get('n')}]")
-        starts = _whole_numbers(f"[{space.get('start', 0)}]")
-    elif name == "MultiDiscrete":
-        sizes = _whole_numbers(space.get("nvec"))
-        starts = _whole_numbers(space.get("start", "[0]"))
-    else:
-        what = "Dict observations" if name == "Dict" else "such observations"
-        contents.refuse(f"its observation space is {name or space.get(':type:')}: {what} are not supported")
-    if starts is not None and any(starts):
-        contents.refuse(f"its observations are numbered from {space.get('start')}, not from 0: this is not supported")
-    return None if sizes is None or starts is None else OneHot(sizes)
-
-
-def _space_name(space: Mapping[str, Any]) -> str | None:
-    written = _CLASS_TEXT.fullmatch(str(space.get(":type:", "")))
-    if written is None:
-        return None
-    module, _, name = written.group(1).rpartition(".")
-    return name if module.startswith(("gym.spaces", "gymnasium.spaces")) else None
-
-
-def _whole_number(written: object) -> int | None:
-    """Read a whole number that is written as such, or as the text of a NumPy scalar."""
-    if isinstance(written, int) and not isinstance(written, bool):
-        return written
-    if isinstance(written, str) and re.fullmatch(r"-?\d{1,9}", written):
-        return int(written)
-    return None
-
-
-def _whole_numbers(written: object) -> tuple[int, ...] | None:
-    """Read whole numbers from the text of a one-dimensional NumPy array; long ones are abridged and cannot be read."""
-    if isinstance(written, str) and _NUMBERS_TEXT.fullmatch(written):
-        return tuple(int(number) for number in re.findall(r"-?\d+", written))
     return None

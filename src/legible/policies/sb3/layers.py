@@ -2,6 +2,7 @@
 
 - `Tensors`: the tensors by name, each checked when it is taken.
 - `q_network`, `actor`: the layers of a kind of policy.
+- `hidden_layers`, `q_layers`: the layers of a sequence of modules.
 - `average_quantiles`: the last layer of QR-DQN as one of Q-values.
 - `check_ends`: whether the layers fit each other and the spaces.
 """
@@ -22,14 +23,17 @@ from legible.policies.network import Layer
 from legible.policies.protocol import PolicyError
 from legible.policies.sb3.archive import Contents
 
-_TENSOR_NAME = re.compile(r"(\d+)\.(weight|bias)")
+_TENSOR_NAME = re.compile(r"(\d+)\.(weight|bias|ra_mean)")
 
 
 class Tensors:
     """The tensors of a policy by name, each checked when it is taken; what is not taken in the end is an error."""
 
-    def __init__(self, contents: Contents, tensors: dict[str, torch.Tensor]) -> None:
+    def __init__(
+        self, contents: Contents, tensors: dict[str, torch.Tensor], *, biases_may_be_missing: bool = False
+    ) -> None:
         self.contents = contents
+        self.biases_may_be_missing = biases_may_be_missing
         self._left = tensors
 
     def drop(self, prefix: str) -> None:
@@ -51,9 +55,20 @@ class Tensors:
             raise PolicyError(f"{where} is not finite: it holds NaN or infinity")
         return values
 
+    def has(self, name: str) -> bool:
+        """Return whether there is a tensor of this name."""
+        return name in self._left
+
+    def any_of(self, prefix: str) -> bool:
+        """Return whether there is a tensor whose name begins so."""
+        return any(name.startswith(prefix) for name in self._left)
+
     def linear(self, name: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Return weight and bias of a fully connected layer."""
-        weight, bias = self.take(f"{name}.weight", 2), self.take(f"{name}.bias", 1)
+        """Return weight and bias of a fully connected layer; one without a bias has zeros."""
+        weight = self.take(f"{name}.weight", 2)
+        if self.biases_may_be_missing and not self.has(f"{name}.bias"):
+            return weight, np.zeros(len(weight), np.float32)
+        bias = self.take(f"{name}.bias", 1)
         if len(weight) != len(bias):
             raise PolicyError(
                 f"{self.contents.path}: tensor '{name}.bias' has {len(bias)} numbers for the {len(weight)} rows of "
@@ -78,14 +93,10 @@ class Tensors:
                 self.contents.refuse(
                     f"tensor {name!r} belongs to a feature extractor of its own, which is not supported"
                 )
-            if "lstm" in name:
-                self.contents.refuse(f"tensor {name!r} belongs to a recurrent network, which is not supported")
-            if name == "log_std":
-                self.contents.refuse("tensor 'log_std' belongs to continuous actions, which are not supported")
             self.contents.refuse(f"tensor {name!r} has no place in a plain feed-forward network")
 
 
-def _hidden_layers(
+def hidden_layers(
     tensors: Tensors, prefix: str, activation: Activation | Literal["prelu"], last: int | None = None
 ) -> list[Layer]:
     """Take the layers of a sequence of modules linear, activation, linear, activation …, before the place `last`."""
@@ -112,29 +123,35 @@ def _activation_at(tensors: Tensors, name: str, activation: Activation | Literal
 def q_network(
     tensors: Tensors, prefix: str, target: str, activation: Activation | Literal["prelu"]
 ) -> tuple[Layer, ...]:
-    """Take the layers of a network of Q-values or quantiles."""
+    """Take the layers of a network of Q-values or quantiles, which is all there is but for its `target`."""
     tensors.drop(target)
+    layers = q_layers(tensors, prefix, activation)
+    tensors.finish()
+    return layers
+
+
+def q_layers(tensors: Tensors, prefix: str, activation: Activation | Literal["prelu"]) -> tuple[Layer, ...]:
+    """Take the layers of a sequence of modules that ends with a layer."""
     places = tensors.places(prefix)
     if not places:
         raise PolicyError(
             f"{tensors.contents.path}: policy.pth has no tensor '{prefix}.0.weight': it holds another network"
         )
-    hidden = _hidden_layers(tensors, prefix, activation, last=places[-1])
+    hidden = hidden_layers(tensors, prefix, activation, last=places[-1])
     if places[-1] != 2 * len(hidden):
         tensors.contents.refuse(
             f"tensor '{prefix}.{places[-1]}.weight' is out of place in a plain feed-forward network"
         )
     head = Layer(*tensors.linear(f"{prefix}.{places[-1]}"))
-    tensors.finish()
     return (*hidden, head)
 
 
 def actor(tensors: Tensors, activation: Activation | Literal["prelu"]) -> tuple[Layer, ...]:
-    """Take the layers of the actor of PPO or A2C."""
+    """Take the layers of the actor of PPO, A2C or TRPO."""
     tensors.drop("mlp_extractor.value_net.")
     tensors.drop("value_net.")
-    shared = _hidden_layers(tensors, "mlp_extractor.shared_net", activation)
-    own = _hidden_layers(tensors, "mlp_extractor.policy_net", activation)
+    shared = hidden_layers(tensors, "mlp_extractor.shared_net", activation)
+    own = hidden_layers(tensors, "mlp_extractor.policy_net", activation)
     head = Layer(*tensors.linear("action_net"))
     tensors.finish()
     return (*shared, *own, head)

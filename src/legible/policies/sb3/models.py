@@ -6,14 +6,17 @@ everything else a copy of the model's own policy: training the model further cha
 
 from __future__ import annotations
 
+import copy
 import importlib
 import math
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
@@ -22,10 +25,10 @@ from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import nn
 
+from legible.policies.actors.observations import Statistics, batch_of, normalised_batch
 from legible.policies.encoding import Encoding, OneHot, Plain
 from legible.policies.network import Layer, NetworkPolicy, layers_of_modules
-from legible.policies.normalisation import Normalisation
-from legible.policies.protocol import PolicyError, ScoreKind
+from legible.policies.protocol import Observations, PolicyError, ScoreKind, Scores, as_scores
 from legible.policies.sb3.archive import read_contents
 from legible.policies.sb3.description import ALGORITHMS, Algorithm, algorithm_of, trained_normalised
 from legible.policies.vec_normalize import normalisation_of_vec_normalize
@@ -47,7 +50,7 @@ def load_trusted_zip(path: Path, algorithm: Algorithm | None) -> tuple[Sb3Model,
     """
     contents = read_contents(path)
     name = algorithm_of(contents, algorithm, any_policy_class=True)
-    package = "sb3_contrib" if name == "QRDQN" else "stable_baselines3"
+    package = "stable_baselines3" if name in ("DQN", "PPO", "A2C", "SAC", "TD3", "DDPG") else "sb3_contrib"
     try:
         loader = getattr(importlib.import_module(package), name)
     except ModuleNotFoundError as error:
@@ -59,59 +62,151 @@ def load_trusted_zip(path: Path, algorithm: Algorithm | None) -> tuple[Sb3Model,
         raise PolicyError(f"{path}: Stable-Baselines3 cannot load it as {name}: {error}") from error
 
 
-def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy:
+def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPolicy:
     """Return the policy of a model of Stable-Baselines3, without its normalisation.
 
     Raises
     ------
     PolicyError
-        When its algorithm, its observations or its actions are not supported, or its weights are not finite.
+        When its actions are not numbered from 0, or its weights are not finite.
     """
-    policy, name = (model, None) if isinstance(model, BasePolicy) else (model.policy, _algorithm_name(model))
-    if not isinstance(policy.action_space, spaces.Discrete) or policy.action_space.start != 0:
-        raise PolicyError(f"{type(model).__name__}: actions must be Discrete and start at 0, not {policy.action_space}")
+    policy = model if isinstance(model, BasePolicy) else model.policy
+    if np.any(getattr(policy.action_space, "start", 0)):
+        raise PolicyError(f"{type(model).__name__}: actions must be numbered from 0, not {policy.action_space}")
     device_of(policy)
+    check_finite(policy)
     head = _head_of(policy)
-    check_finite(head.network)
-    layers = _plain_layers(policy, head)
+    layers = None if head is None else _plain_layers(policy, head)
     encoding = _encoding_of(policy.observation_space)
+    if head is None or (layers is None and encoding is None) or is_image_space(policy.observation_space):
+        own = _copied(policy)
+        return ModelPolicy(own, _head_of(own))
     if layers is None or encoding is None:
         return _wrapped(policy, head)
+    name = None if isinstance(model, BasePolicy) else _algorithm_name(model)
     metadata = {} if name is None else {"algorithm": name, "num_timesteps": int(model.num_timesteps)}
     return NetworkPolicy(layers, head.kind, encoding, metadata=metadata)
 
 
-def normalisation_of_model(model: Sb3Model) -> Normalisation | None:
+@dataclass(frozen=True, eq=False)
+class ModelPolicy:
+    """A policy of Stable-Baselines3 that acts by its own ``predict``: continuous or several actions, masks, memory.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    head
+        Where its scores come from, None when it has none.
+    normalisation
+        Statistics to normalise observations with before it sees them.
+    """
+
+    policy: BasePolicy
+    head: _Head | None = None
+    normalisation: Statistics | None = None
+
+    @property
+    def observation_space(self) -> spaces.Space[Any]:
+        """The observations that it reads."""
+        return self.policy.observation_space
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """The actions that it takes."""
+        return self.policy.action_space
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether it remembers."""
+        return hasattr(self.policy, "lstm_actor")
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether actions can be drawn."""
+        return hasattr(self.policy, "action_dist") or hasattr(getattr(self.policy, "actor", None), "action_dist")
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions where they are discrete, else 0."""
+        return int(self.action_space.n) if isinstance(self.action_space, spaces.Discrete) else 0
+
+    @property
+    def n_features(self) -> int | None:
+        """Width of a flat observation, None for dictionaries."""
+        space = self.observation_space
+        return None if isinstance(space, spaces.Dict) else math.prod(space.shape or (1,))
+
+    @property
+    def kind(self) -> ScoreKind:
+        """What its scores mean, ``"none"`` when it has none."""
+        return "none" if self.head is None else self.head.kind
+
+    def scores(self, observations: Observations) -> Scores:
+        """Return the scores ``float[n, actions]`` of a batch of observations, or refuse when it has none."""
+        if self.head is None:
+            raise PolicyError(f"{type(self.policy).__name__} of {self.action_space} has no score for every action")
+        batch, _ = batch_of(observations, self.observation_space)
+        ready, _ = self.policy.obs_to_tensor(cast(Any, normalised_batch(batch, self.normalisation)))
+        with torch.inference_mode():
+            return as_scores(self.head.scores(ready).cpu().numpy(), len(observations), self.n_actions)
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        **masks: Any,
+    ) -> tuple[npt.NDArray[Any], Any]:
+        """Choose as the policy itself does; ``action_masks`` are handed on."""
+        if self.normalisation is not None:
+            batch, single = batch_of(observation, self.observation_space)
+            ready = normalised_batch(batch, self.normalisation)
+            actions, state = self.policy.predict(cast(Any, ready), state, episode_start, deterministic, **masks)
+            return (actions[0] if single else actions), state
+        return self.policy.predict(observation, state, episode_start, deterministic, **masks)
+
+
+def normalisation_of_model(model: Sb3Model) -> Statistics | None:
     """Return the statistics of the ``VecNormalize`` around a model's environment, None when there is none."""
     around = None if isinstance(model, BasePolicy) else model.get_vec_normalize_env()
-    return None if around is None else normalisation_of_vec_normalize(around, type(model).__name__)
+    return None if around is None else normalisation_of_vec_normalize(around)
 
 
 @dataclass(frozen=True)
 class _Head:
     """Where the scores of a kind of policy come from."""
 
-    kind: ScoreKind
+    kind: Literal["values", "log-probabilities"]
     network: nn.Module
     modules: Sequence[nn.Module]
     extractor: nn.Module
     n_quantiles: int | None = None
 
+    def scores(self, observations: Any) -> torch.Tensor:
+        """Ask the network for the scores of observations as it reads them."""
+        if self.kind == "log-probabilities":
+            distribution = cast(ActorCriticPolicy, self.network).get_distribution(observations).distribution
+            return cast(torch.distributions.Categorical, distribution).logits
+        answer: torch.Tensor = self.network(observations)
+        return answer if self.n_quantiles is None else answer.mean(dim=1)
 
-def _algorithm_name(model: Sb3Model) -> Algorithm:
+
+def _algorithm_name(model: Sb3Model) -> Algorithm | None:
     for ancestor in type(model).__mro__:
         if (
             ancestor.__module__.split(".")[0] in ("stable_baselines3", "sb3_contrib")
             and ancestor.__name__ in ALGORITHMS
         ):
             return ancestor.__name__
-    raise PolicyError(
-        f"{type(model).__name__} is a model of Stable-Baselines3, but only those of {', '.join(ALGORITHMS)} can be "
-        "used; wrap others in a function and pass that with output=..."
-    )
+    return None
 
 
-def _head_of(policy: BasePolicy) -> _Head:
+def _head_of(policy: BasePolicy) -> _Head | None:
+    """Return where the scores come from, None when a policy has none."""
+    if not isinstance(policy.action_space, spaces.Discrete) or isinstance(policy.observation_space, spaces.Dict):
+        return None
     if isinstance(policy, DQNPolicy):
         return _Head("values", policy.q_net, tuple(policy.q_net.q_net), policy.q_net.features_extractor)
     if isinstance(policy, ActorCriticPolicy) and not hasattr(policy, "lstm_actor"):
@@ -122,7 +217,7 @@ def _head_of(policy: BasePolicy) -> _Head:
     if network is not None:
         modules = tuple(network.quantile_net)
         return _Head("values", network, modules, network.features_extractor, int(network.n_quantiles))
-    raise PolicyError(f"{type(policy).__name__}: only the policies of {', '.join(ALGORITHMS)} can be used")
+    return None
 
 
 def _plain_layers(policy: BasePolicy, head: _Head) -> tuple[Layer, ...] | None:
@@ -149,6 +244,16 @@ def _encoding_of(space: spaces.Space[Any]) -> Encoding | None:
     return None
 
 
+def _copied(policy: BasePolicy) -> BasePolicy:
+    """Return a copy that training the original does not change."""
+    try:
+        return copy.deepcopy(policy).eval()
+    except RuntimeError:
+        # The noise of gSDE is no leaf of a graph, which PyTorch pickles but does not copy.
+        own: BasePolicy = pickle.loads(pickle.dumps(policy))
+        return own.eval()
+
+
 def _wrapped(policy: BasePolicy, head: _Head) -> FunctionPolicy:
     space = policy.observation_space
     if not isinstance(space, spaces.Box):
@@ -164,12 +269,8 @@ class _Compute:
 
     shape: tuple[int, ...]
     n_quantiles: int | None
-    kind: ScoreKind
+    kind: Literal["values", "log-probabilities"]
 
     def __call__(self, network: nn.Module, batch: torch.Tensor) -> torch.Tensor:
-        observations = batch.reshape(-1, *self.shape)
-        if self.kind == "log-probabilities":
-            distribution = cast(ActorCriticPolicy, network).get_distribution(observations).distribution
-            return cast(torch.distributions.Categorical, distribution).logits
-        answer: torch.Tensor = network(observations)
-        return answer if self.n_quantiles is None else answer.mean(dim=1)
+        head = _Head(self.kind, network, (), network, self.n_quantiles)
+        return head.scores(batch.reshape(-1, *self.shape))

@@ -12,10 +12,11 @@ The layout has been the same since version 1.0, with these differences:
 - Spaces are Gym's before 2.0 and Gymnasium's since; the shape is called ``shape`` in the oldest and ``_shape`` in the
   others.
 
-Not supported: CNN policies and images, Dict observations (``MultiInputPolicy``), recurrent and maskable policies,
-custom policy classes and feature extractors, continuous and multi-part action spaces, gSDE.
-``load_policy(..., trust=True)`` hands such a file to Stable-Baselines3's own loader, which runs the code in it; what
-has discrete actions and one array as observation can be used then.
+A feed-forward network with discrete actions becomes a `NetworkPolicy`, everything else an `ActorPolicy`: pictures
+(``NatureCNN``), dictionaries (``CombinedExtractor``), continuous actions, several at once, action masks, memory, gSDE.
+
+Not supported: custom policy classes and feature extractors, gSDE with a network of its own, spaces that do not start at
+zero. ``load_policy(..., trust=True)`` hands such a file to Stable-Baselines3's own loader, which runs the code in it.
 
 A zip does not say whether the policy was trained behind ``VecNormalize``. That of PPO and A2C betrays it once they have
 been trained (``_last_original_obs`` is only set behind one), that of DQN and QR-DQN does not: keep the statistics
@@ -24,23 +25,29 @@ beside the policy.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from legible.policies.activations import Activation
+from legible.policies.actors.policy import ActorPolicy
 from legible.policies.encoding import Encoding
 from legible.policies.network import NetworkPolicy
-from legible.policies.protocol import PolicyError
+from legible.policies.protocol import PolicyError, ScoreKind
+from legible.policies.sb3.actors import actor_policy
 from legible.policies.sb3.archive import Contents, read_tensors
-from legible.policies.sb3.description import (
-    Algorithm,
-    activation_of,
-    algorithm_of,
-    encoding_of,
-    n_actions_of,
-    options_of,
-)
+from legible.policies.sb3.description import DESIGNS, Algorithm, activation_of, algorithm_of, options_of
 from legible.policies.sb3.layers import Tensors, actor, average_quantiles, check_ends, q_network
+from legible.policies.sb3.spaces import (
+    action_space_of,
+    encoding_of,
+    has_plain_spaces,
+    n_actions_of,
+    observation_space_of,
+)
+
+_EXTRACTORS = ("", "pi_", "q_net.", "quantile_net.", "actor.")
+# What stands before the name of the feature extractor that acts.
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class Answers:
     n_actions: int | None = None
 
 
-def read_sb3_zip(contents: Contents, answers: Answers) -> NetworkPolicy:
+def read_sb3_zip(contents: Contents, answers: Answers) -> NetworkPolicy | ActorPolicy:
     """Build the policy of a zip, without its normalisation and without unpickling anything.
 
     Raises
@@ -77,23 +84,54 @@ def read_sb3_zip(contents: Contents, answers: Answers) -> NetworkPolicy:
         raise PolicyError(f"{contents.path}: {error}") from error
 
 
-def _built(contents: Contents, answers: Answers) -> NetworkPolicy:
+def _built(contents: Contents, answers: Answers) -> NetworkPolicy | ActorPolicy:
     algorithm = algorithm_of(contents, answers.algorithm)
     options = options_of(contents)
+    activation = activation_of(contents, options, algorithm, answers.activation)
+    tensors = Tensors(contents, read_tensors(contents.path), biases_may_be_missing=algorithm == "ARS")
+    metadata = _metadata_of(contents, algorithm)
+    if _is_plain(contents, algorithm, tensors):
+        return _plain(contents, algorithm, options, answers, tensors, activation, metadata)
+    if answers.encoding is not None:
+        raise PolicyError(f"{contents.path}: an encoding does not apply to it: it is more than a plain network")
+    observation_space, action_space = observation_space_of(contents), action_space_of(contents)
+    return actor_policy(contents, algorithm, options, tensors, activation, observation_space, action_space, metadata)
+
+
+def _is_plain(contents: Contents, algorithm: Algorithm, tensors: Tensors) -> bool:
+    """Whether a policy is a feed-forward network from numbers to the scores of discrete actions."""
+    if algorithm in ("MaskablePPO", "RecurrentPPO") or DESIGNS[algorithm] == "squashed actor":
+        return False
+    return has_plain_spaces(contents) and not any(
+        tensors.any_of(f"{prefix}features_extractor.cnn") for prefix in _EXTRACTORS
+    )
+
+
+def _plain(
+    contents: Contents,
+    algorithm: Algorithm,
+    options: Mapping[str, Any],
+    answers: Answers,
+    tensors: Tensors,
+    activation: Activation | Literal["prelu"],
+    metadata: dict[str, Any],
+) -> NetworkPolicy:
     n_actions = n_actions_of(contents, answers.n_actions)
     encoding = encoding_of(contents, answers.encoding)
-    tensors = Tensors(contents, read_tensors(contents.path))
-    activation = activation_of(contents, options, algorithm, answers.activation)
     if algorithm == "DQN":
         layers = q_network(tensors, "q_net.q_net", "q_net_target.", activation)
     elif algorithm == "QRDQN":
         layers = q_network(tensors, "quantile_net.quantile_net", "quantile_net_target.", activation)
         layers = average_quantiles(contents, options, layers, n_actions)
-    else:
+    elif algorithm == "ARS":
+        layers = q_network(tensors, "action_net", "?", activation)
+    elif DESIGNS[algorithm] == "actor-critic":
         layers = actor(tensors, activation)
+    else:
+        contents.refuse(f"{algorithm} has continuous actions, but its action space is Discrete")
     check_ends(tensors, layers, encoding, n_actions)
-    kind: Literal["values", "log-probabilities"] = "values" if "DQN" in algorithm else "log-probabilities"
-    return NetworkPolicy(layers, kind, encoding, metadata=_metadata_of(contents, algorithm))
+    kind: ScoreKind = "log-probabilities" if DESIGNS[algorithm] == "actor-critic" else "values"
+    return NetworkPolicy(layers, kind, encoding, metadata=metadata)
 
 
 def _metadata_of(contents: Contents, algorithm: Algorithm) -> dict[str, Any]:
