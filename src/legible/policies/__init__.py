@@ -3,6 +3,7 @@
 - `Policy`: the protocol. Observations in, a score for every action out, higher is better.
 - `ActingPolicy`: the protocol of what chooses actions, of whatever spaces; `acting` makes any policy one.
 - `load_policy`: from a file, an address such as ``zoo:NAME``, a model, a module or a function.
+- `describe_policy`, `PolicyDescription`: what is in a policy's file.
 - `save_policy`: to a ``.safetensors`` file.
 - `NetworkPolicy`, `Layer`, `Activation`, `Plain`, `OneHot`: a feed-forward network as a frozen value.
 - `ActorPolicy`: pictures, dictionaries, continuous and several actions, masks, memory.
@@ -33,6 +34,7 @@ from legible.policies.registry import LoadOptions, PolicyReader, policy_readers,
 if TYPE_CHECKING:
     from legible.policies.activations import ACTIVATION_NAMES, Activation
     from legible.policies.actors.policy import ActorPolicy
+    from legible.policies.describing import PolicyDescription, describe_policy
     from legible.policies.encoding import Encoding, OneHot, Plain
     from legible.policies.loading import load_policy
     from legible.policies.network import Layer, NetworkPolicy
@@ -62,6 +64,7 @@ __all__ = [
     "Output",
     "Plain",
     "Policy",
+    "PolicyDescription",
     "PolicyError",
     "PolicyReader",
     "ScoreKind",
@@ -69,6 +72,7 @@ __all__ = [
     "UnclearPolicyError",
     "acting",
     "convert_vec_normalize",
+    "describe_policy",
     "load_normalisation",
     "load_policy",
     "policy_readers",
@@ -90,7 +94,9 @@ _MODULES = {
     "OneHot": "encoding",
     "Output": "wrapped",
     "Plain": "encoding",
+    "PolicyDescription": "describing",
     "acting": "predicting",
+    "describe_policy": "describing",
     "convert_vec_normalize": "normalisation",
     "load_normalisation": "normalisation",
     "load_policy": "loading",

@@ -112,14 +112,14 @@ def load_policy(
         n_features=n_features,
         n_actions=n_actions,
     )
-    found = _located(source)
+    found = located(source)
     policy = find_reader(found).read(found, options)
     _check_widths(policy, options, str(found) if isinstance(found, str | Path) else "the policy")
     return policy
 
 
-def _located(source: Any) -> Any:
-    """Return the path of a file that is there; addresses and objects as they are."""
+def located(source: Any) -> Any:
+    """Return the path of a file or folder that is there; addresses and objects as they are."""
     if isinstance(source, str) and _ADDRESS.match(source) and not Path(source).exists():
         return source
     if not isinstance(source, str | os.PathLike):

@@ -74,6 +74,8 @@ class ScoredPrediction(_Scored):
         if not array.size or array.size % width:
             raise PolicyError(f"an observation has {width} features, but this array has shape {array.shape}")
         single = array.size == width and (array.ndim <= 1 or array.shape[0] != 1)
+        if width == 1 and array.ndim == 1 and self.observation_space is not None:
+            single = self.observation_space.shape != ()  # one number in a row is a batch of discrete observations
         scores = self.scores(array.reshape(-1, width))
         if deterministic or not self.stochastic:
             actions = scores.argmax(axis=1)
