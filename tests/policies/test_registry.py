@@ -55,7 +55,7 @@ def test_a_reader_of_the_same_name_is_replaced(scores_reader):
     assert "other" in [reader.supports for reader in policy_readers()]
 
 
-@pytest.mark.parametrize("source", ["file", "folder", 3, "nonsense:x"])
+@pytest.mark.parametrize("source", ["file", "folder", 3, "nonsense:x y"])
 def test_what_nobody_knows_is_refused_with_what_is_supported(tmp_path, source):
     if source == "file":
         source = tmp_path / "model.bin"

@@ -557,7 +557,7 @@ class TestDamagedFiles:
         (tmp_path / "model.zip").write_text("not a zip")
         assert "this is no zip file" in self.complaint(tmp_path / "model.zip")
 
-    @pytest.mark.parametrize("name", ["model.pkl", "model.pt", "model"])
+    @pytest.mark.parametrize("name", ["model.pkl", "model.bin", "model"])
     def test_other_formats(self, tmp_path, name):
         (tmp_path / name).write_bytes(b"\x80\x04something")
         assert "a .safetensors file that save_policy wrote; a .zip file of Stable-B" in self.complaint(tmp_path / name)

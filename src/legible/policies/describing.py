@@ -14,6 +14,7 @@ from legible.policies.environment_ids import todays_id
 from legible.policies.loading import load_policy, located
 from legible.policies.predicting import acting
 from legible.policies.protocol import Policy, ScoreKind
+from legible.policies.readers.hub import fetch
 from legible.policies.registry import find_reader
 from legible.policies.rl_zoo import Training, find_training, is_zoo_folder, policy_in_folder
 
@@ -94,7 +95,7 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
     loaded = load_policy(source, **options) if policy is None else policy
     actor = acting(loaded)
     metadata = dict(getattr(loaded, "metadata", {}))
-    path = found if isinstance(found, Path) else None
+    path = found if isinstance(found, Path) else fetch(found) if reader.name == "hub" else None
     training = None if path is None else find_training(policy_in_folder(path) if is_zoo_folder(path) else path)
     env_id, env_id_from = _environment(loaded, path, training)
     today = None if env_id is None else todays_id(env_id)

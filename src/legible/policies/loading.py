@@ -35,17 +35,25 @@ def load_policy(
     algorithm: str | None = None,
     n_features: int | None = None,
     n_actions: int | None = None,
+    architecture: str | os.PathLike[str] | None = None,
+    typed: bool = False,
 ) -> Policy:
     """Return a policy from a file or an object, without running code that came in a file.
 
     What can be a policy:
 
     - a ``.safetensors`` file that `save_policy` wrote, or ``zoo:NAME`` for one of the zoo's;
-    - a ``.zip`` file that Stable-Baselines3 (1.0 or later) or sb3-contrib wrote, of DQN, PPO, A2C or QR-DQN with an MLP
-      policy. Nothing in it is unpickled, unless it is trusted;
+    - a ``.zip`` file that Stable-Baselines3 (1.0 or later) or sb3-contrib wrote, of any of their algorithms, or a
+      folder of the RL Zoo. Nothing in it is unpickled, unless it is trusted;
+    - a ``.cleanrl_model`` file; tensors of PyTorch (``.pt``, ``.pth``) with a TOML file that says which network they
+      are; an ``.onnx`` file;
+    - ``hf:USER/REPO`` for a policy on the Hugging Face hub;
+    - a TorchScript file or ``module:function``, which are code: only when `typed` or trusted;
     - a model of Stable-Baselines3 (or its ``policy``) in memory; its ``VecNormalize``, if it has one, comes along;
     - any ``torch.nn.Module`` and any function from ``float32[n, features]`` to ``[n, actions]``, with `output`;
     - a `Policy`, which is returned as it is.
+
+    `legible.policies.register_reader` adds others.
 
     Scores are Q-values for DQN, the mean of the quantiles for QR-DQN, and log-probabilities for PPO and A2C.
     Observations of ``Discrete`` and ``MultiDiscrete`` spaces are plain numbers, a column each; the policy one-hot
@@ -61,9 +69,10 @@ def load_policy(
         The file or the object.
     trust
         Let Stable-Baselines3's own loader open a ``.zip``. It runs whatever code the file's author put into it, and
-        also opens policies that are no plain MLP.
+        also opens policies with classes of their own.
     output
-        What a module or a function returns: ``"values"``, ``"logits"``, ``"log-probabilities"`` or ``"probabilities"``.
+        What a module or a function returns: ``"values"``, ``"logits"``, ``"log-probabilities"``, ``"probabilities"``,
+        or ``"actions"``: continuous ones, as the environment takes them.
     activation
         The activation function, when the file does not say it: ``"relu"``, ``"leaky_relu(negative_slope=0.2)"``,
         ``torch.nn.ReLU``.
@@ -75,10 +84,16 @@ def load_policy(
     encoding
         The observation encoding, when the file does not say it: ``Plain(69)`` or ``OneHot((3, 4))``.
     algorithm
-        ``"DQN"``, ``"QRDQN"``, ``"PPO"`` or ``"A2C"``, when the file does not say it.
+        ``"DQN"``, ``"PPO"`` and so on, when the file does not say it.
     n_features, n_actions
         What the policy must have, such as the environment's. Functions do not know it themselves: for them
         `n_actions` is needed, or `n_features` to find it out.
+    architecture
+        TOML file that says which network the tensors of a plain PyTorch file are (`legible.policies.architecture`); by
+        default the one of the same name beside it.
+    typed
+        The person named this source, it did not come out of a file: then it may be code itself, a TorchScript file or
+        ``module:function``.
 
     Returns
     -------
@@ -111,6 +126,8 @@ def load_policy(
         algorithm=algorithm,
         n_features=n_features,
         n_actions=n_actions,
+        architecture=architecture,
+        typed=typed,
     )
     found = located(source)
     policy = find_reader(found).read(found, options)

@@ -37,6 +37,13 @@ class LoadOptions:
     algorithm: str | None = None
     n_features: int | None = None
     n_actions: int | None = None
+    architecture: str | os.PathLike[str] | None = None
+    typed: bool = False
+
+    @property
+    def may_run_code(self) -> bool:
+        """Whether the source itself may be code: the person named it, or trusts it."""
+        return self.typed or self.trust
 
     def refuse(self, what: str, *names: str) -> None:
         """Complain about arguments that say nothing about this kind of policy."""

@@ -1,6 +1,8 @@
 """Tensors in PyTorch's own files, read without running code.
 
 - `read_state`: the named tensors (a ``state_dict``) of a file's content.
+- `read_saved`, `checked_state`: the same in two steps, for files that hold several.
+- `is_torchscript`: whether a file is a program.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import warnings
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -37,6 +40,11 @@ def read_state(raw: bytes, path: Path, what: str) -> dict[str, torch.Tensor]:
     PolicyError
         When it is damaged or holds anything but named tensors.
     """
+    return checked_state(read_saved(raw, path, what), raw, path, what)
+
+
+def read_saved(raw: bytes, path: Path, what: str) -> Any:
+    """Return what ``torch.save`` wrote, if it is made of tensors and plain data; arguments as for `read_state`."""
     for name in pickled_names(_pickles_of(raw, path, what)):
         if name != "collections.OrderedDict" and not name.startswith("torch."):
             raise PolicyError(
@@ -45,13 +53,17 @@ def read_state(raw: bytes, path: Path, what: str) -> dict[str, torch.Tensor]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            state = torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
+            return torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
     except Exception as error:
         # PyTorch refuses foreign objects and damaged files in many ways.
         raise PolicyError(
             f"{path}: {what} cannot be read as plain tensors: it is damaged, or no file of torch.save "
             f"({type(error).__name__})"
         ) from error
+
+
+def checked_state(state: Any, raw: bytes, path: Path, what: str) -> dict[str, torch.Tensor]:
+    """Return a ``state_dict`` when it is nothing but named tensors, no larger than the file that they come from."""
     if not isinstance(state, dict):
         raise PolicyError(f"{path}: {what} holds a {type(state).__name__}, not named tensors")
     for name, tensor in state.items():
@@ -62,6 +74,15 @@ def read_state(raw: bytes, path: Path, what: str) -> dict[str, torch.Tensor]:
                 f"{path}: tensor {name!r} of {what} claims shape {tuple(tensor.shape)}, more than the file holds"
             )
     return dict(state)
+
+
+def is_torchscript(path: Path) -> bool:
+    """Return whether a file is a program of TorchScript, by its content."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.split("/")[1:2] == ["code"] for name in archive.namelist())
+    except (zipfile.BadZipFile, OSError):
+        return False
 
 
 def _pickles_of(raw: bytes, path: Path, what: str) -> bytes:

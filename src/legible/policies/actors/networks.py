@@ -1,5 +1,6 @@
 """The parts of a network: layers, pictures, dictionaries, memory. Each is a plain PyTorch module with its weights.
 
+- `linear`, `convolution`: a layer with its weights.
 - `sequence`: fully connected layers with what stands between them.
 - `FixedBatchNorm`: a batch normalisation with what it learnt.
 - `Flatten`, `NatureCnn`, `Combined`: from observations to features, as Stable-Baselines3's extractors.
@@ -57,6 +58,13 @@ def linear(weight: Array, bias: Array) -> nn.Linear:
     return module
 
 
+def convolution(weight: Array, bias: Array, stride: int, padding: int = 0) -> nn.Conv2d:
+    """Return a convolution with these weights."""
+    module = nn.Conv2d(weight.shape[1], weight.shape[0], weight.shape[2:], stride, padding)
+    _fill(module, weight, bias)
+    return module
+
+
 def sequence(parts: Sequence[Layer | nn.Module]) -> nn.Sequential:
     """Return layers, and whatever stands between them, as one module."""
     modules: list[nn.Module] = []
@@ -88,9 +96,7 @@ class NatureCnn(nn.Module):
         super().__init__()
         modules: list[nn.Module] = []
         for (weight, bias), stride in zip(convolutions, self.strides, strict=True):
-            convolution = nn.Conv2d(weight.shape[1], weight.shape[0], weight.shape[2:], stride)
-            _fill(convolution, weight, bias)
-            modules += [convolution, nn.ReLU()]
+            modules += [convolution(weight, bias, stride), nn.ReLU()]
         self.layers = nn.Sequential(*modules, nn.Flatten(), linear(*last), nn.ReLU())
 
     def forward(self, observations: Tensors) -> torch.Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium import spaces
 from torch import nn
 
 from legible.policies.encoding import Plain
@@ -14,7 +15,15 @@ from legible.policies.network import NetworkPolicy, layers_of_modules
 from legible.policies.normalising import normalised, said_normalisation
 from legible.policies.protocol import Policy, PolicyError, UnclearPolicyError
 from legible.policies.registry import LoadOptions, PolicyReader
-from legible.policies.wrapped import OUTPUTS, FunctionPolicy, ModuleFunction, Output, check_finite, kind_of_output
+from legible.policies.wrapped import (
+    OUTPUTS,
+    ActionFunctionPolicy,
+    FunctionPolicy,
+    ModuleFunction,
+    Output,
+    check_finite,
+    kind_of_output,
+)
 
 
 def read_model(model: Any, options: LoadOptions) -> Policy:
@@ -39,13 +48,13 @@ def read_module(module: nn.Module, options: LoadOptions) -> Policy:
         return normalised(NetworkPolicy(layers, kind_of_output(output), encoding), None, options, name)
     if options.encoding is not None:
         raise PolicyError(f"encoding does not apply to {name}: it is more than a sequence of layers")
-    return _with_output(ModuleFunction(module), options, name)
+    return with_output(ModuleFunction(module), options, name)
 
 
 def read_function(function: Callable[..., npt.ArrayLike], options: LoadOptions) -> Policy:
     """Return the policy that a function computes."""
     options.refuse("a function", "activation", "encoding", "algorithm")
-    return _with_output(function, options, "the function")
+    return with_output(function, options, "the function")
 
 
 def read_policy(policy: Policy, options: LoadOptions) -> Policy:
@@ -54,7 +63,10 @@ def read_policy(policy: Policy, options: LoadOptions) -> Policy:
     return policy
 
 
-def _with_output(function: Callable[..., npt.ArrayLike], options: LoadOptions, whose: str) -> FunctionPolicy:
+def with_output(
+    function: Callable[..., npt.ArrayLike], options: LoadOptions, whose: str
+) -> FunctionPolicy | ActionFunctionPolicy:
+    """Return the policy that a function computes, by what the caller says that it returns."""
     output = _output(options, whose)
     normalisation = said_normalisation(options)
     if isinstance(normalisation, Mapping):
@@ -62,6 +74,16 @@ def _with_output(function: Callable[..., npt.ArrayLike], options: LoadOptions, w
     n_features = options.n_features
     if normalisation is not None:
         n_features = n_features or normalisation.n_features
+    if output == "actions":
+        width = None if n_features is None else _tried_width(function, n_features, whose)
+        if width is None:
+            raise UnclearPolicyError(
+                f"cannot know how many numbers the actions of {whose} have. Say it with n_features=69 so that it can "
+                "be tried",
+                "n_features",
+            )
+        actions = spaces.Box(-np.inf, np.inf, (width,), np.float32)
+        return ActionFunctionPolicy(function, actions, n_features, normalisation)
     n_actions = options.n_actions
     if n_actions is None:
         if n_features is None:

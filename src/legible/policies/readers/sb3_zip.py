@@ -15,8 +15,16 @@ from legible.policies.sb3.zip_policy import Answers, read_sb3_zip
 
 
 def is_own(source: Any) -> bool:
-    """Return whether this is a zip file, by its name or its content."""
-    return isinstance(source, Path) and source.is_file() and (source.suffix == ".zip" or zipfile.is_zipfile(source))
+    """Return whether this is a zip file of Stable-Baselines3, by its name or its content."""
+    if not isinstance(source, Path) or not source.is_file():
+        return False
+    if source.suffix == ".zip":
+        return True
+    try:
+        with zipfile.ZipFile(source) as archive:
+            return "policy.pth" in archive.namelist()
+    except (zipfile.BadZipFile, OSError):
+        return False
 
 
 def read(path: Path, options: LoadOptions) -> Policy:
