@@ -105,7 +105,9 @@ def _refuse_swelling(path: Path, content: bytes) -> None:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
     if size > LARGE and size > SWELLING * len(content):
-        raise DamagedFileError(f"{path}: would swell from {len(content):,} to {size:,} bytes; it is not read.")
+        raise DamagedFileError(
+            f"{path}: is damaged (it would swell from {len(content):,} to {size:,} bytes); it is not read."
+        )
 
 
 def write_json(path: Path, document: Mapping[str, Any], key: str = "") -> None:

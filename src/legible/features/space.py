@@ -215,6 +215,8 @@ class FeatureSpace:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "feature space") -> FeatureSpace:
         """Read what `to_dict` wrote, or a TOML file of the same shape."""
+        if not isinstance(data, Mapping) or not all(isinstance(data.get(k, []), list) for k in ("features", "actions")):
+            raise FeatureError(f"{where}: a table with lists of features and actions is expected.")
         features = tuple(
             _entry(Feature, item, f"{where}: features[{i}]") for i, item in enumerate(data.get("features", ()))
         )

@@ -133,9 +133,7 @@ class Experiences:
             space = FeatureSpace.from_dict(json.loads(str(columns["space"])))
             return cls(**{name: columns[name] for name in _COLUMNS}, space=space)
         except (KeyError, TypeError, ValueError, RecursionError, LegibleError) as error:
-            raise DamagedFileError(
-                f"{path}: is no file of experiences, or a damaged one ({error}); {advice}."
-            ) from error
+            raise DamagedFileError(f"{path}: is damaged, or no file of experiences ({error}); {advice}.") from error
 
 
 class _Recorder:
