@@ -106,7 +106,7 @@ class PlaySettings:
     ] = False
     precedence: Annotated[
         Precedence,
-        'Which rules win where they conflict: "positive" is the paper\'s Algorithm 1.',
+        'Which rules win where they conflict: "positive", as in the paper\'s Algorithm 1, or "negative".',
     ] = "positive"
     batch: Annotated[int, "Episodes side by side in a unit of work."] = 256
     unit_episodes: Annotated[int, "Episodes in a unit of work."] = 2500
@@ -337,7 +337,7 @@ def _settings_of(kind: type[Any], section: str) -> Iterator[Setting]:
     hints, defaults = get_type_hints(kind, include_extras=True), kind()
     for f in fields(kind):
         hint = hints[f.name]
-        if is_dataclass(hint):
+        if isinstance(hint, type) and is_dataclass(hint):
             yield from _settings_of(hint, f.name)
         else:
             value_type, meaning = get_args(hint)

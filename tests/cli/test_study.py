@@ -1,6 +1,5 @@
 """The commands of a study as a person types them, in one process: what they print, their exit codes, their mistakes."""
 
-import inspect
 import json
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 import mirror_world
 from flawed_network import save_flawed_network
 from legible import cli
-from legible.cli.options import default_folder, environment_spec
+from legible.cli.choice import default_folder, environment_spec
 from legible.cli.study import run
 from legible.errors import LegibleError
 from legible.settings import all_settings
@@ -203,8 +202,8 @@ def test_without_relations_it_says_that_they_would_tell_more(legible, place, tmp
 
 
 def test_every_setting_is_an_option() -> None:
-    names = inspect.signature(run).parameters
-    assert {setting.dotted.replace(".", "__") for setting in all_settings()} <= set(names)
+    options = {name for parameter in run.params for name in parameter.opts}
+    assert {f"--{setting.dotted.replace('_', '-')}" for setting in all_settings()} <= options
 
 
 def test_options_come_after_the_file_and_the_file_after_the_preset(legible, place, tmp_path) -> None:

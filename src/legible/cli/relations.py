@@ -9,41 +9,44 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import gymnasium
-import typer
+import rich_click as click
+from click.exceptions import Exit
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from legible.environments import EnvironmentSpec
+from legible.cli.choice import environment_spec
+from legible.cli.completion import complete_env
+from legible.cli.options import (
+    env_argument,
+    environment_options,
+    json_option,
+    names_option,
+    relations_argument,
+    seed_option,
+    verbose_option,
+)
 from legible.errors import LegibleError, did_you_mean
-from legible.features import FeatureSpace
-from legible.relations import MetamorphicRelation, ShippedRelations, by_name, load_relations, shipped_relations
 
 if TYPE_CHECKING:
+    from legible.environments import EnvironmentSpec
+    from legible.features import FeatureSpace
+    from legible.relations import MetamorphicRelation, ShippedRelations
     from legible.relations.check import RelationCheck
     from legible.relations.check.answers import Progress as OnProgress
 
-# The check itself is imported when it is used: it needs scikit-learn and PyTorch, which take seconds to load.
+# What needs NumPy, Gymnasium or PyTorch is imported when it is used.
 
-relations_app = typer.Typer(help="Relations: list them, show them, check them.", no_args_is_help=True)
 
-EnvArgument = Annotated[
-    str, typer.Argument(metavar="ENV", help="Environment: an id, such as CartPole-v1, or module:factory.")
-]
-FileArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="FILE", help="A relations file, or the name of one that comes with the package."),
-]
-NamesOption = Annotated[Path | None, typer.Option(metavar="FILE", help="TOML file with names of features and actions.")]
-ArgOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="Argument of the environment, VALUE as in TOML; may be given repeatedly."),
-]
+@click.group
+def relations() -> None:
+    """Relations: list them, show them, check them."""
+
+
 VERDICT_COLOURS = {
     "holds": "green",
     "holds approximately": "yellow",
@@ -52,10 +55,11 @@ VERDICT_COLOURS = {
 }
 
 
-@relations_app.command("list")
-def list_relations(
-    env: Annotated[str | None, typer.Argument(metavar="ENV", help="Only those for this environment.")] = None,
-) -> None:
+@relations.command("list")
+@click.argument(
+    "env", metavar="[ENV]", required=False, help="Only those for this environment.", shell_complete=complete_env
+)
+def list_relations(env: str | None) -> None:
     """List the relations files that come with the package; those with a star are used by default."""
     shipped = _shipped_for(env) if env is not None else _all_shipped()
     table = Table(box=box.SIMPLE_HEAD)
@@ -69,27 +73,53 @@ def list_relations(
     Console().print(table)
 
 
-@relations_app.command()
-def show(env: EnvArgument, file: FileArgument = None, names: NamesOption = None, arg: ArgOption = None) -> None:
+@relations.command
+@env_argument
+@relations_argument
+@names_option
+@environment_options
+@verbose_option
+def show(env: str, file: str | None, names: Path | None, arg: tuple[str, ...], wrap: tuple[str, ...]) -> None:
     """Show relations as tables of feature → feature; without FILE, all that come with the package for ENV."""
+    from legible.relations import by_name  # noqa: PLC0415
+
     console = Console()
-    spec = _spec(env, arg)
+    spec = environment_spec(env, arg, wrap)
     space = _features(spec, names)
     for source, relations in _load(env, file, space):
         for name, group in by_name(relations).items():
             _show_group(console, f"{name} ({source})" if source != name else name, group, space)
 
 
-@relations_app.command()
+@relations.command
+@env_argument
+@relations_argument
+@click.option(
+    "--episodes", metavar="N", type=click.IntRange(min=1), help="Episodes to play; the default depends on ENV."
+)
+@click.option(
+    "--states",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=2000,
+    show_default=True,
+    help="The most states to compare for a pair of actions.",
+)
+@seed_option("The same seed gives the same answer.")
+@names_option
+@environment_options
+@json_option
+@verbose_option
 def check(
-    env: EnvArgument,
-    file: FileArgument = None,
-    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes to play; the default depends on ENV.")] = None,
-    states: Annotated[int, typer.Option(min=1, help="The most states to compare for a pair of actions.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
-    names: NamesOption = None,
-    arg: ArgOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    env: str,
+    file: str | None,
+    episodes: int | None,
+    states: int,
+    seed: int,
+    names: Path | None,
+    arg: tuple[str, ...],
+    wrap: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Check whether ENV agrees with relations; without FILE, with all that come with the package for it.
 
@@ -97,7 +127,7 @@ def check(
     """
     from legible.relations.check import check_relations  # noqa: PLC0415
 
-    spec = _spec(env, arg)
+    spec = environment_spec(env, arg, wrap)
     space = _features(spec, names)
     console = Console()
     found: dict[str, list[RelationCheck]] = {}
@@ -109,33 +139,20 @@ def check(
     if as_json:
         answers = [{"file": source, **answer.to_dict()} for source, checks in found.items() for answer in checks]
         settings = {"environment": env, "arguments": spec.arguments, "episodes": episodes, "states": states}
-        typer.echo(json.dumps({**settings, "seed": seed, "checks": answers}, default=str, indent=2))
+        click.echo(json.dumps({**settings, "seed": seed, "checks": answers}, default=str, indent=2))
     else:
         for source, checks in found.items():
             for relation in dict.fromkeys(answer.relation for answer in checks):
                 _print_checks(console, source, [answer for answer in checks if answer.relation == relation])
     if any(answer.verdict == "does not hold" for checks in found.values() for answer in checks):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 # --- What is meant ---------------------------------------------------------------------------------------------------
 
 
-def _spec(env: str, arguments: Sequence[str] | None) -> EnvironmentSpec:
-    """Read ``NAME=VALUE`` arguments; values that are no TOML are texts."""
-    values: dict[str, Any] = {}
-    for argument in arguments or ():
-        name, sign, value = argument.partition("=")
-        if not sign or not name.isidentifier():
-            raise LegibleError(f"--arg {argument!r}: write it as NAME=VALUE.")
-        try:
-            values[name] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            values[name] = value
-    return EnvironmentSpec(env, values)
-
-
 def _features(spec: EnvironmentSpec, names: Path | None) -> FeatureSpace:
+    from legible.features import FeatureSpace  # noqa: PLC0415
     from legible.relations.check import features_of  # noqa: PLC0415
 
     env = spec.make()
@@ -152,6 +169,8 @@ def _plain_id(env: str) -> str:
 
 def _load(env: str, file: str | None, space: FeatureSpace) -> list[tuple[str, tuple[MetamorphicRelation, ...]]]:
     """Read the file that is meant, or all that come with the package for the environment."""
+    from legible.relations import load_relations, shipped_relations  # noqa: PLC0415
+
     shipped = shipped_relations(_plain_id(env))
     if file is None:
         if not shipped:
@@ -170,6 +189,8 @@ def _load(env: str, file: str | None, space: FeatureSpace) -> list[tuple[str, tu
 
 
 def _shipped_for(env: str) -> dict[Path, tuple[ShippedRelations, list[str]]]:
+    from legible.relations import shipped_relations  # noqa: PLC0415
+
     found = {entry.path: (entry, [_plain_id(env)]) for entry in shipped_relations(_plain_id(env))}
     if not found:
         raise LegibleError(f"no relations come with the package for {env!r}; 'legible relations list' lists all.")
@@ -178,6 +199,10 @@ def _shipped_for(env: str) -> dict[Path, tuple[ShippedRelations, list[str]]]:
 
 def _all_shipped() -> dict[Path, tuple[ShippedRelations, list[str]]]:
     """All files with the environments that they are for, installed or not."""
+    import gymnasium  # noqa: PLC0415
+
+    from legible.relations import shipped_relations  # noqa: PLC0415
+
     root = Path(__file__).parent.parent / "environments"
     ids = dict.fromkeys(gymnasium.registry)
     for path in sorted(root.glob("*/relations/*.toml")):
