@@ -69,5 +69,5 @@ def test_evaluation_and_improvement(setup: Setup) -> None:
 def test_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     seen = collect(mirror_world.policy(), WORLD, 2, seed=0)
-    with pytest.raises(LegibleError, match=r"need pandas, which is not installed: pip install 'legible-rl\[pandas\]'"):
+    with pytest.raises(LegibleError, match=r"pandas is missing.* data frames: pip install 'legible-rl\[pandas\]'"):
         seen.to_pandas()

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from legible.environments import (
+    CannotDrawError,
     EnvironmentSpec,
     ObservationEncoder,
     UnfitEnvironmentError,
@@ -471,3 +472,42 @@ def test_a_package_that_is_missing_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
     with pytest.raises(UnfitEnvironmentError, match=r"belongs to the package ale_py.*pip install 'ale-py'"):
         EnvironmentSpec("ALE/NoSuchGame-v5").make()
+
+
+# Drawing
+
+
+@pytest.mark.parametrize("mode", ["rgb_array", "human"])
+def test_what_is_missing_to_draw_an_environment_is_named(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    env = EnvironmentSpec("CartPole-v1").make(render_mode=mode)
+    with pytest.raises(CannotDrawError, match=r"'CartPole-v1' cannot be drawn: pygame is not .*legible-rl\[human\]"):
+        _draw_once(env)
+
+
+def _draw_once(env: gymnasium.Env) -> None:
+    env.reset(seed=0)
+    env.render()
+
+
+def test_what_is_missing_to_make_an_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def factory() -> gymnasium.Env:
+        raise gymnasium.error.DependencyNotInstalled("Box2D is not installed, run `pip install box2d`")
+
+    monkeypatch.setattr("toy_environments.broken_factory", factory)
+    with pytest.raises(UnfitEnvironmentError, match="cannot be made: Box2D is not installed, run `pip install box2d`"):
+        EnvironmentSpec("toy_environments:broken_factory").make()
+
+
+def test_an_environment_that_is_drawn_is_the_same_otherwise() -> None:
+    plain, drawn = EnvironmentSpec(SMALL).make(), EnvironmentSpec(SMALL).make(render_mode="ansi")
+    assert own_feature_space(drawn) == own_feature_space(plain)
+    assert drawn.spec is not None
+    assert (drawn.spec.id, drawn.render_mode) == (SMALL, "ansi")
+    for env in (plain, drawn):
+        env.reset(seed=3)
+    for _ in range(5):
+        one, other = plain.step(2), drawn.step(2)
+        np.testing.assert_array_equal(one[0], other[0])
+        assert one[1:] == other[1:]
+    assert "%" in drawn.render()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mirror_world
+from legible.engines import UnitFailedError
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import (
@@ -19,19 +20,17 @@ from legible.evaluation.statistics import benjamini_hochberg, paired, welch
 from legible.evaluation.units import (
     Setup,
     Unit,
-    UnitFailedError,
     UnitResult,
     cut_into_units,
     play_unit,
     record_episode,
-    replay,
     run_units,
 )
 from legible.features import deciles
 from legible.guidance import GuidedPolicy
 from legible.improvement import improve
 from legible.mining import mine
-from legible.play import STAGE_EPISODES, STAGES, collect, stage_seeds
+from legible.play import STAGE_EPISODES, STAGES, collect, replay, stage_seeds
 from legible.policies import load_policy
 from legible.relations import generalise, generalise_all, share_cuts
 from legible.rules import Condition, Rule, RuleSet, parse_rule
@@ -193,7 +192,7 @@ def verdict(text: str, difference: float) -> Verdict:
 
 
 def test_order_and_number_of_candidates() -> None:
-    from legible.improvement import _candidates
+    from legible.improvement.composition import _candidates
 
     evaluation = evaluate(replace(SETUP, treatments=()), seed=0, settings=SETTINGS)
     texts = ["+Right <- right", "-Left <- right", "-Stay <- left", "+Stay <- right & left"]
@@ -345,8 +344,8 @@ def test_a_recorded_episode_is_the_one_that_was_played_and_replays() -> None:
         assert recording.rewards.sum() == pytest.approx(result.returns[episode])
         assert (recording.actions != recording.wanted).sum() == result.changed[episode]
         steps = list(replay(mirror_world.MirrorWorld(), recording))
-        assert [reward for _, reward in steps] == recording.rewards.tolist()
-        np.testing.assert_array_equal([seen for seen, _ in steps[:-1]], recording.observations[1:])
+        assert [reward for _, reward in steps[1:]] == recording.rewards.tolist()
+        np.testing.assert_array_equal([seen for seen, _ in steps[:-1]], recording.observations)
 
 
 def test_a_recording_of_pacman_goes_the_same_way() -> None:

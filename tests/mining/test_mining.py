@@ -152,7 +152,7 @@ def test_rules_are_judged_on_whole_episodes_that_learning_has_not_seen(monkeypat
 
 
 def test_every_reason_to_drop_a_rule() -> None:
-    from legible.mining import _filter
+    from legible.mining.mining import _filter
 
     def mined(text: str, agreement: float, coverage: float, purity: float = 1.0) -> MinedRule:
         return MinedRule(parse_rule(text, FLAGS), agreement, coverage, purity, round(coverage * 1000))

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from legible.cli.options import PATH, seed_option, verbose_option, workers_option
 
 if TYPE_CHECKING:
-    from legible.reproduction.plan import Job
+    from legible.reproduction import Job
 
 
 @click.command

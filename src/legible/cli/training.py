@@ -30,7 +30,7 @@ def train(env: str, algo: Literal["dqn", "ppo"], steps: int | None, seed: int, o
     Writes FILE.zip (for Stable-Baselines3) and FILE.safetensors. A training that was stopped goes on from its last
     checkpoint when the same command is given again.
     """
-    from legible.training.sb3 import train as train_policy  # noqa: PLC0415
+    from legible.training import train as train_policy  # noqa: PLC0415
 
     if ":" in env:
         look_here_for_modules()
@@ -82,6 +82,6 @@ def zoo() -> None:
 @verbose_option
 def export(policy: str, zip_file: Path) -> None:
     """Write a policy as a zip that Stable-Baselines3's DQN.load or PPO.load accepts."""
-    from legible.training.sb3 import export_sb3  # noqa: PLC0415
+    from legible.training import export_sb3  # noqa: PLC0415
 
     Console().print(f"wrote {export_sb3(policy, zip_file)}", highlight=False, soft_wrap=True)

@@ -14,7 +14,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 from rich.color import Color
 from rich.console import Console
@@ -23,7 +22,14 @@ from rich.style import Style
 from rich.text import Text
 
 from legible.cli.drawing import say
-from legible.environments import EnvironmentSpec, ObservationEncoder, UnfitEnvironmentError, count_actions, first_action
+from legible.environments import (
+    CannotDrawError,
+    EnvironmentSpec,
+    ObservationEncoder,
+    UnfitEnvironmentError,
+    count_actions,
+    first_action,
+)
 from legible.guidance import AuditLog, GuidedPolicy, Intervention
 from legible.play import check_policy
 from legible.policies import Policy
@@ -57,7 +63,7 @@ def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymna
             try:  # what draws is imported when something is first drawn
                 made.reset(seed=0)
                 made.render()
-            except DependencyNotInstalled as error:
+            except CannotDrawError as error:
                 made.close()
                 say(f"{escape(str(error))} The episode is played without pictures.")
                 continue

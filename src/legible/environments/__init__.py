@@ -8,21 +8,20 @@ from legible.imports import lazy_names
 
 if TYPE_CHECKING:
     from legible.environments.registration import PACMAN_LEVELS, SCENARIOS, register_envs
+    from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions, first_action
     from legible.environments.spec import (
+        CannotDrawError,
         Env,
         EnvironmentSpec,
-        ObservationEncoder,
-        UnfitEnvironmentError,
         as_environment,
-        count_actions,
         feature_space_of,
-        first_action,
         own_feature_space,
     )
 
 __all__ = [
     "PACMAN_LEVELS",
     "SCENARIOS",
+    "CannotDrawError",
     "Env",
     "EnvironmentSpec",
     "ObservationEncoder",
@@ -43,15 +42,18 @@ __getattr__ = lazy_names(
             "SCENARIOS",
             "register_envs",
         ),
-        "spec": (
-            "Env",
-            "EnvironmentSpec",
+        "spaces": (
             "ObservationEncoder",
             "UnfitEnvironmentError",
-            "as_environment",
             "count_actions",
-            "feature_space_of",
             "first_action",
+        ),
+        "spec": (
+            "CannotDrawError",
+            "Env",
+            "EnvironmentSpec",
+            "as_environment",
+            "feature_space_of",
             "own_feature_space",
         ),
     },

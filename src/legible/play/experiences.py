@@ -21,14 +21,10 @@ from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.formatting import data_frame
-from legible.play.episodes import (
-    DEFAULT_BATCH,
-    PolicyChooser,
-    StepRecord,
-    check_policy,
-    make_slots,
-    play_episodes,
-)
+from legible.play.choosing import PolicyChooser, check_policy
+from legible.play.episodes import play_episodes
+from legible.play.recording import Recorder
+from legible.play.slots import DEFAULT_BATCH, make_slots
 from legible.play.stages import stage_seeds
 from legible.policies import Policy
 from legible.settings import STEP_LIMIT
@@ -136,26 +132,6 @@ class Experiences:
             raise DamagedFileError(f"{path}: is damaged, or no file of experiences ({error}); {advice}.") from error
 
 
-class _Recorder:
-    """Gathers the rows of busy slots."""
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[NDArray[Any], ...]] = []
-
-    def __call__(self, step: StepRecord) -> None:
-        busy = step.episodes >= 0
-        columns = (step.episodes, step.steps, step.observations, step.actions, step.scores)
-        self.parts.append(tuple(column[busy] for column in columns))
-
-    def columns(self) -> tuple[NDArray[Any], ...]:
-        """Return episode ids, observations, actions and scores by episode and step."""
-        episodes, steps, observations, actions, scores = (
-            np.concatenate(column) for column in zip(*self.parts, strict=True)
-        )
-        order = np.lexsort((steps, episodes))
-        return tuple(column[order] for column in (episodes, observations, actions, scores))
-
-
 def collect(
     policy: Policy,
     environment: str | EnvironmentSpec | Env,
@@ -225,7 +201,7 @@ def collect_unit(
 ) -> Columns:
     """Play one episode for every seed and return what was seen and done."""
     slots = make_slots(setup.environment, min(setup.batch, len(seeds)))
-    recorder = _Recorder()
+    recorder = Recorder()
     try:
         played = play_episodes(
             slots,
@@ -238,12 +214,12 @@ def collect_unit(
     finally:
         if isinstance(setup.environment, EnvironmentSpec):
             slots.close()
-    episode_ids, observations, actions, scores = recorder.columns()
+    steps = recorder.steps()
     return {
-        "observations": observations,
-        "actions": actions,
-        "scores": np.asarray(scores, np.float32),
-        "episode_ids": episode_ids,
+        "observations": steps.observations,
+        "actions": steps.actions,
+        "scores": np.asarray(steps.scores, np.float32),
+        "episode_ids": steps.episodes,
         "returns": played.returns,
         "lengths": played.lengths,
         "seeds": played.seeds,

@@ -11,7 +11,7 @@ import itertools
 import time
 from dataclasses import dataclass, replace
 
-from legible.engines import Engine, InProcess
+from legible.engines import Engine
 from legible.evaluation.units import UNGUIDED, Setup, Unit, play_unit
 from legible.play import STAGES, Known, stage_seeds
 from legible.settings import StudySettings
@@ -94,10 +94,9 @@ def estimate(
 ) -> Estimate:
     """Estimate what a study takes; with `rule_sets`, what is left of it once the rules are known."""
     rate = rate or measure_rate(setup)
-    workers = 1 if isinstance(engine, InProcess) else getattr(engine, "workers", None) or 1
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
     guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES)
-    return Estimate(rate, planned_episodes(settings, guess, collected=rule_sets is not None), workers)
+    return Estimate(rate, planned_episodes(settings, guess, collected=rule_sets is not None), engine.workers or 1)
 
 
 def duration(seconds: float) -> str:

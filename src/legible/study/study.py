@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import legible
-from legible.engines import Engine, Failed, LocalProcesses
+from legible.engines import Engine, Failed, LocalProcesses, UnitFailedError
 from legible.environments import EnvironmentSpec, ObservationEncoder, count_actions, feature_space_of
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Runner, evaluate
 from legible.evaluation.baselines import random_rule_sets, random_tests
-from legible.evaluation.units import Setup, Unit, UnitFailedError, UnitResult, run_units
+from legible.evaluation.units import Setup, Unit, UnitResult, run_units
 from legible.explanation import WeaknessExplanation, explain_weaknesses, most_telling
 from legible.features import FeatureSpace, deciles
 from legible.files import read_json, sha256_of, write_json, write_text
@@ -681,6 +681,8 @@ class Study:
 
 class _NoEngine:
     """Stands for an engine where nothing may be played."""
+
+    workers = 1
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
