@@ -111,8 +111,8 @@ def trust_option(command: Command) -> Command:
     return click.option(
         "--trust",
         is_flag=True,
-        help="Import the environment's factory and wrappers that the study's folder names. A folder from somebody else "
-        "can name any code.",
+        help="Import what a study's folder or an experiment's file names: an environment's factory, wrappers, classes. "
+        "Files from somebody else can name any code.",
         panel=STUDY_PANEL,
     )(command)
 

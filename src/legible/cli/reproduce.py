@@ -10,7 +10,8 @@ import rich_click as click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from legible.cli.options import PATH, seed_option, verbose_option, workers_option
+from legible.cli.choice import look_here_for_modules
+from legible.cli.options import PATH, seed_option, trust_option, verbose_option, workers_option
 
 if TYPE_CHECKING:
     from legible.reproduction import Job
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 @click.option("--mode", metavar="NAME", multiple=True, help="Run this mode only; may be given repeatedly.")
 @click.option("--without-baselines", is_flag=True, help="Leave out random tests and random rules: half of the time.")
 @seed_option("Of every study.")
+@trust_option
 @workers_option
 @verbose_option
 def reproduce(
@@ -68,6 +70,7 @@ def reproduce(
     mode: tuple[str, ...],
     without_baselines: bool,
     seed: int,
+    trust: bool,
     workers: int | None,
 ) -> None:
     """Run the paper's experiments on the zoo's policies and write its tables.
@@ -78,6 +81,8 @@ def reproduce(
     from legible.engines import LocalProcesses  # noqa: PLC0415 (torch takes seconds to import)
     from legible.reproduction import reproduce as run  # noqa: PLC0415
 
+    if trust:
+        look_here_for_modules()
     console = Console()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     began = time.monotonic()
@@ -103,6 +108,7 @@ def reproduce(
             modes=mode,
             baselines=not without_baselines,
             seed=seed,
+            trust=trust,
             engine=LocalProcesses(workers),
             on_job=on_job,
             progress=on_progress,

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
         CannotDrawError,
         Env,
         EnvironmentSpec,
+        UntrustedCodeError,
         as_environment,
         feature_space_of,
         own_feature_space,
+        refuse_named_code,
     )
 
 __all__ = [
@@ -26,11 +28,13 @@ __all__ = [
     "EnvironmentSpec",
     "ObservationEncoder",
     "UnfitEnvironmentError",
+    "UntrustedCodeError",
     "as_environment",
     "count_actions",
     "feature_space_of",
     "first_action",
     "own_feature_space",
+    "refuse_named_code",
     "register_envs",
 ]
 
@@ -52,9 +56,11 @@ __getattr__ = lazy_names(
             "CannotDrawError",
             "Env",
             "EnvironmentSpec",
+            "UntrustedCodeError",
             "as_environment",
             "feature_space_of",
             "own_feature_space",
+            "refuse_named_code",
         ),
     },
 )

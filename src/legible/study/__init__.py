@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from legible.study.fingerprint import fingerprint_of
-from legible.study.folder import StudyFolder, UnitFiles, UntrustedFolderError
+from legible.study.folder import StudyFolder, UnitFiles
 from legible.study.study import BASELINES, NotDoneError, Progress, Study, settings_for
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "Study",
     "StudyFolder",
     "UnitFiles",
-    "UntrustedFolderError",
     "fingerprint_of",
     "settings_for",
 ]
