@@ -23,8 +23,8 @@ MADE_BY = "<!-- Made by docs/make_reference.py; change the code and run it again
 
 # What people use; the rest is described by ARCHITECTURE.md and by its own docstrings.
 MODULES = {
-    "One study": ("study.study", "settings", "report", "explanation.weaknesses", "rules.wording", "report.plots"),
-    "Using the result": ("guidance.policy", "guidance.env", "study.comparison"),
+    "One study": ("study.study", "settings", "report", "explanation", "rules.wording", "report.plots"),
+    "Using the result": ("guidance.policy", "guidance.env", "guidance.audit", "study.comparison"),
     "The steps of the paper": (
         "play.experiences",
         "mining.lime",

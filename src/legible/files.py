@@ -4,6 +4,8 @@
 - `write_arrays`, `read_arrays`: numpy arrays in an ``.npz`` file, with a key that says what they belong to and a
   checksum of what they hold.
 - `write_json`, `read_json`: the same for plain data.
+- `read_text`, `read_toml`, `parse_toml`: files that people write, and that may come from anybody: none that is too
+  large or nested too deep is read, and whatever is wrong with one becomes a line that names it.
 - `DamagedFileError`: a file that is not what was written.
 """
 
@@ -13,8 +15,11 @@ import hashlib
 import io
 import json
 import os
+import re
+import tomllib
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +32,8 @@ _KEY, _CHECKSUM = "_key", "_checksum"
 # A file that becomes larger than this when it is unpacked, and many times as large as it was, is no honest one.
 LARGE, SWELLING = 200_000_000, 100
 LARGEST_JSON = 50_000_000
+LARGEST_TEXT = 2_000_000
+DEEPEST = 32
 
 
 class DamagedFileError(LegibleError):
@@ -48,7 +55,8 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     except OSError as error:
         raise LegibleError(f"{path}: cannot be written ({error.strerror or error}).") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed
+            part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -159,3 +167,88 @@ def sha256_of(path: Path) -> str:
     """Return the checksum of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_text(path: str | Path, error: type[LegibleError] = LegibleError) -> str:
+    """Read a text that people write; `error` is what is raised when it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(LARGEST_TEXT + 1)
+        if len(content) > LARGEST_TEXT:
+            raise error(f"{path}: is larger than {LARGEST_TEXT / 1e6:g} MB, too large for a file of its kind.")
+        return content.decode("utf-8").replace("\r\n", "\n")
+    except OSError as cause:
+        raise error(f"{path}: cannot be read ({cause.strerror}).") from cause
+    except UnicodeDecodeError as cause:
+        raise error(f"{path}: is not UTF-8 text ({cause.reason} at byte {cause.start}).") from cause
+
+
+def read_toml(path: str | Path, error: type[LegibleError] = LegibleError) -> dict[str, Any]:
+    """Read a TOML file; `error` is what is raised when it cannot be read."""
+    return parse_toml(read_text(path, error), str(path), error)
+
+
+def parse_toml(text: str, where: str, error: type[LegibleError] = LegibleError) -> dict[str, Any]:
+    """Read TOML from a text; `where` is what errors call it.
+
+    >>> parse_toml("weight = 0.5", "weights.toml")
+    {'weight': 0.5}
+    >>> parse_toml("a = " + "[" * 3000 + "]" * 3000, "deep.toml")
+    Traceback (most recent call last):
+    legible.errors.LegibleError: deep.toml: line 1: is nested more than 32 deep.
+    """
+    bare = _QUOTED_OR_COMMENT.sub(_without_content, text)
+    line = _first_too_deep(bare)
+    if line is not None:
+        raise error(f"{where}: line {line}: is nested more than {DEEPEST} deep.")
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as cause:
+        raise error(f"{where}: is not valid TOML: {cause}.") from cause
+    except (ValueError, RecursionError) as cause:
+        what = "is nested too deep" if isinstance(cause, RecursionError) else "holds a number with too many digits"
+        raise error(f"{where}: {what}.") from cause
+    _check_numbers(data, where, error)
+    return data
+
+
+# Possessive, and content with a missing end counts as well: no text can make these take long.
+_QUOTED_OR_COMMENT = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?+'
+    r"|'''(?:[^']|'(?!''))*+(?:''')?+"
+    r'|"(?:[^"\\\n]|\\.)*+"?+'
+    r"|'[^'\n]*+'?+"
+    r"|\#[^\n]*+",
+    re.DOTALL,
+)
+_MANY_DOTS = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}""")
+
+
+def _without_content(found: re.Match[str]) -> str:
+    """An empty text in place of a text or comment; its lines stay."""
+    piece = found[0]
+    return '""' * (piece[0] != "#") + "\n" * piece.count("\n")
+
+
+def _first_too_deep(bare: str) -> int | None:
+    """Return the first line in which brackets, or names written as ``a.b.c``, are nested too deep."""
+    # Reading a name of many parts takes the square of their number.
+    dots = _MANY_DOTS.search(bare)
+    depth = 0
+    for bracket in re.finditer(r"[\[\]{}]", bare if dots is None else bare[: dots.start()]):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > DEEPEST:
+            return bare.count("\n", 0, bracket.start()) + 1
+    return None if dots is None else bare.count("\n", 0, dots.start()) + 1
+
+
+def _check_numbers(data: Any, where: str, error: type[LegibleError]) -> None:
+    """Refuse whole numbers beyond those of TOML, 64 bits: they fit no float and can hardly be printed."""
+    waiting = [data]
+    for value in waiting:
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, int) and value.bit_length() > 64:
+            raise error(f"{where}: holds a whole number of {value.bit_length()} bits; 64 are the most.")

@@ -10,7 +10,6 @@ every field is annotated with its type and with the sentence that people read.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
@@ -280,14 +279,9 @@ PRESETS = {"paper": StudySettings.paper, "quick": StudySettings.quick}
 
 def read_settings_file(path: str | Path) -> dict[str, Any]:
     """Return what a settings file says, as plain data that nobody has checked."""
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read ({error.strerror}).") from error
-    except RecursionError as error:
-        raise SettingsError(f"{path}: is not valid TOML: it is nested too deeply.") from error
-    except ValueError as error:  # no TOML, no UTF-8, or a number that is too long
-        raise SettingsError(f"{path}: is not valid TOML: {error}.") from error
+    from legible.files import read_toml  # noqa: PLC0415 (it needs numpy, which settings do not)
+
+    return read_toml(path, SettingsError)
 
 
 class Setting(NamedTuple):

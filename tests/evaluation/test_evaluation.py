@@ -315,7 +315,7 @@ def test_a_broken_environment_is_reported_with_its_own_error_and_the_rest_is_kep
     store: dict[str, UnitResult] = {}
     good = run_units(SETUP, [Unit((0,), (1,))], store=store)
     assert len(good) == 1
-    setup = replace(SETUP, environment=EnvironmentSpec("test_evaluation:Broken"))
+    setup = replace(SETUP, environment=EnvironmentSpec("evaluation.test_evaluation:Broken"))
     with pytest.raises(UnitFailedError, match=r"1 of 1 units failed.*the motor is on fire"):
         run_units(setup, [Unit((0,), (1,))], store=store)
     assert len(store) == 1

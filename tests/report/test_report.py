@@ -19,7 +19,7 @@ from legible.evaluation.statistics import paired
 from legible.explanation import verdict_sentence
 from legible.features import Action, Feature, FeatureSpace
 from legible.report import write_report
-from legible.report.findings import _command
+from legible.report.command import rerun_command
 from legible.settings import MiningSettings, PlaySettings
 from legible.study import Study
 from report.studies import MIRROR_SETTINGS, mirror_study
@@ -150,7 +150,7 @@ def test_a_world_without_pictures_is_replayed_by_its_features(mirror, tmp_path) 
     replays = json.loads(data[1])
     assert replays
     assert {replay["kind"] for replay in replays} == {"features"}
-    assert replays[0]["stage"]["features"]
+    assert replays[0]["layout"]["features"]
 
 
 def test_other_policies_are_shown_beside(mirror, tmp_path) -> None:
@@ -206,7 +206,7 @@ def test_an_opened_study_gives_the_same_report(pacman_study, pacman_report, tmp_
 
 
 def test_the_command_to_run_it_again_names_all_that_was_given(pacman_study, tmp_path) -> None:
-    assert _command(pacman_study) == (
+    assert rerun_command(pacman_study) == (
         "legible run legible/PacmanSmall-v0 policy.safetensors --seed 0 --settings settings.toml --out again"
     )
     policy = pacman_study.folder / "policy.safetensors"
@@ -222,7 +222,7 @@ def test_the_command_to_run_it_again_names_all_that_was_given(pacman_study, tmp_
         settings=pacman_study.settings,
         engine=pacman_study.engine,
     )
-    assert shlex.split(_command(given))[3:] == [
+    assert shlex.split(rerun_command(given))[3:] == [
         *("policy.safetensors", "--seed", "3", "--arg", "attack=0.5", "--arg", 'maze="small"', "--relations", "none"),
         *("--names", "names.toml", "--rule", "+North <- food.north", "--veto", "-East <- not open.east"),
         *("--settings", "settings.toml", "--out", "again"),
@@ -230,4 +230,4 @@ def test_the_command_to_run_it_again_names_all_that_was_given(pacman_study, tmp_
 
 
 def test_a_policy_that_was_never_a_file_has_no_command(mirror) -> None:
-    assert _command(mirror) == ""
+    assert rerun_command(mirror) == ""

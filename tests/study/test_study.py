@@ -87,7 +87,7 @@ def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
 def test_a_second_run_plays_nothing_and_says_the_same(tmp_path, policy_file, monkeypatch) -> None:
     first = outcome(study(tmp_path, policy_file))
     monkeypatch.setattr("legible.evaluation.units.play_unit", None)
-    monkeypatch.setattr("legible.study.study.collect_unit", None)
+    monkeypatch.setattr("legible.study.collecting.collect_unit", None)
     monkeypatch.setattr("legible.study.study.mine", None)
     assert outcome(study(tmp_path, policy_file)) == first
 
@@ -313,7 +313,7 @@ def test_damaged_files_are_named(tmp_path, policy_file, name, message) -> None:
 
 
 def test_a_missing_relations_file_is_named(tmp_path, policy_file) -> None:
-    with pytest.raises(LegibleError, match=r"no\.toml: cannot be read"):
+    with pytest.raises(LegibleError, match=r"no\.toml: there is no such file"):
         study(tmp_path, policy_file, relations=[tmp_path / "no.toml"])
 
 

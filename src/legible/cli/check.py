@@ -24,7 +24,7 @@ _MARKS = {"yes": "[green]✓[/]", "no": "[bold red]✗[/]", "mind": "[yellow]![/
 
 
 @click.command
-@env_argument
+@env_argument()
 @policy_argument()
 @seed_option("Of the episodes that are tried.")
 @names_option
@@ -44,12 +44,10 @@ def check(
 
     Ends with exit code 1 when it is not.
     """
-    from legible.features import FeatureSpace  # noqa: PLC0415
     from legible.study.check import check_env  # noqa: PLC0415
 
     spec = environment_spec(env, arg, wrap)
-    space = None if names is None else FeatureSpace.from_toml(names)
-    found = check_env(spec, policy, names=space, seed=seed)
+    found = check_env(spec, policy, names=names, seed=seed)
     fit = all(finding.answer != "no" for finding in found)
     if as_json:
         print_json({"environment": env, "arguments": dict(spec.arguments), "fit": fit, "findings": found})

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from legible.errors import LegibleError, did_you_mean
+from legible.errors import LegibleError
 from legible.settings import PRESETS, StudySettings, all_settings, read_settings_file
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class StudyChoice:
             self.folder,
             spec,
             policy,
-            relations=self._relations_files(),
+            relations=self.relations or None,
             rules=self.rule,
             veto=self.veto,
             seed=self.seed or 0,
@@ -112,20 +112,6 @@ class StudyChoice:
         if self.settings is not None:
             settings = settings.updated(read_settings_file(self.settings), str(self.settings))
         return settings.updated(nested(self.settings_given), "options")
-
-    def _relations_files(self) -> list[Path] | None:
-        from legible.relations import shipped_relations  # noqa: PLC0415
-
-        if not self.relations:
-            return None
-        if self.relations == ("none",):
-            return []
-        shipped = {entry.name: entry.path for entry in shipped_relations(self.target.rpartition(":")[2])}
-        for name in self.relations:
-            if name not in shipped and not Path(name).exists():
-                hint = did_you_mean(name, shipped)
-                raise LegibleError(f"--relations {name}: there is no such file.{hint}")
-        return [shipped.get(name, Path(name)) for name in self.relations]
 
     def _refuse_making_options(self) -> None:
         """A study that exists has its settings; options that would change them are not simply passed over."""

@@ -34,7 +34,7 @@ def complete_policy(_context: Any, _parameter: Any, incomplete: str) -> list[Com
 
 def complete_relations(context: Any, _parameter: Any, incomplete: str) -> list[CompletionItem]:
     """Names of the relations that come with the package for the environment that was given, and files."""
-    from legible.relations import shipped_relations  # noqa: PLC0415
+    from legible.environments import shipped_relations  # noqa: PLC0415
 
     env = str(context.params.get("env") or context.params.get("target") or "")
     names = (entry.name for entry in shipped_relations(env.rpartition(":")[2]))

@@ -40,15 +40,15 @@ _ENV = "Environment: an id, such as CartPole-v1, or module:factory."
 # --- One at a time ---------------------------------------------------------------------------------------------------
 
 
-def env_argument(command: Command) -> Command:
-    """ENV."""
-    return click.argument("env", metavar="ENV", help=_ENV, shell_complete=complete_env)(command)
+def env_argument(metavar: str = "ENV", more_help: str = "") -> Callable[[Command], Command]:
+    """ENV, and what else can stand in its place."""
+    return click.argument("env", metavar=metavar, help=f"{_ENV} {more_help}".strip(), shell_complete=complete_env)
 
 
-def target_argument(folder_help: str) -> Callable[[Command], Command]:
+def target_argument(more_help: str) -> Callable[[Command], Command]:
     """ENV, or the folder of a study."""
     return click.argument(
-        "target", metavar="ENV|DIR", help=f"{_ENV} {folder_help}", shell_complete=complete_env_or_folder
+        "target", metavar="ENV|DIR", help=f"{_ENV} {more_help}", shell_complete=complete_env_or_folder
     )
 
 

@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from legible.cli.choice import StudyChoice, open_study
-from legible.cli.drawing import Bars, figure, out, print_json, say, table
+from legible.cli.drawing import Bars, out, print_json, say, table
 from legible.cli.options import (
     PATH,
     json_option,
@@ -30,6 +30,7 @@ from legible.cli.options import (
     verbose_option,
 )
 from legible.errors import LegibleError
+from legible.formatting import capitalise, confidence_interval, duration, number, p_value, percent, signed, with_error
 from legible.settings import PRESETS, StudySettings
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def _working(choice: StudyChoice) -> Iterator[Study]:
     """Open or make the study, with bars and workers for as long as it is worked on."""
     with Bars(quiet=choice.as_json) as bars:
         study = choice.study(bars)
+        for left_out in study.relations_left_out:
+            say(f"Relations that are not used: {escape(left_out)}.")
         with study.engine:
             yield study
 
@@ -81,7 +84,7 @@ def run(choice: StudyChoice, with_baselines: bool, other: tuple[str, ...]) -> No
 @study_command()
 def mine(choice: StudyChoice) -> None:
     """Step 1: collect experiences and mine rules that say what the policy does and what it avoids."""
-    from legible.explanation import describe_rule  # noqa: PLC0415
+    from legible.rules import describe_rule  # noqa: PLC0415
 
     with _working(choice) as study:
         mining = study.mine()
@@ -90,7 +93,7 @@ def mine(choice: StudyChoice) -> None:
         print_json({**_about(study), "learned": mining.learned, "dropped": mining.dropped, "rules": rows})
         return
     console = out()
-    cells = [(_capital(row["words"]), f"{row['agreement']:.3f}", f"{row['coverage']:.3f}") for row in rows]
+    cells = [(capitalise(row["words"]), percent(row["agreement"]), percent(row["coverage"])) for row in rows]
     console.print(table(("The policy …", "Agrees", "Covers"), cells, right=("Agrees", "Covers")))
     if choice.verbose:
         console.print("\n".join(row["rule"] for row in rows), markup=False, soft_wrap=True)
@@ -107,7 +110,7 @@ def mine(choice: StudyChoice) -> None:
 @study_command()
 def generalise(choice: StudyChoice) -> None:
     """Step 2: carry the mined rules over to related situations, as the relations say."""
-    from legible.explanation import describe_rule_set  # noqa: PLC0415
+    from legible.rules import describe_rule_set  # noqa: PLC0415
 
     with _working(choice) as study:
         found = study.generalise()
@@ -125,7 +128,7 @@ def generalise(choice: StudyChoice) -> None:
         return
     console = out()
     for generalisation in found:
-        console.print(f"• {_capital(describe_rule_set(generalisation.rule_set, space))}", markup=False)
+        console.print(f"• {capitalise(describe_rule_set(generalisation.rule_set, space))}", markup=False)
         if choice.verbose:
             lines = "\n".join(rule.text(space) for rule in generalisation.rule_set.rules)
             console.print(Padding(escape(lines), (0, 0, 0, 4)))
@@ -150,7 +153,7 @@ def evaluate(choice: StudyChoice) -> None:
     console = out()
     base = evaluation.base
     console.print(
-        f"Unguided: mean return {figure(base.mean)} ± {figure(base.error)} over {base.episodes} episodes "
+        f"Unguided: mean return {with_error(base.mean, base.error)} over {base.episodes} episodes "
         f"({study.settings.play.words}).",
         soft_wrap=True,
     )
@@ -176,7 +179,7 @@ def improve(choice: StudyChoice) -> None:
         return
     console = out()
     rows = [
-        (_words(study, step.rule_set), f"{figure(step.mean)} ± {figure(step.error)}", "yes" if step.accepted else "no")
+        (_words(study, step.rule_set), with_error(step.mean, step.error), "yes" if step.accepted else "no")
         for step in improvement.steps
     ]
     if rows:
@@ -253,7 +256,7 @@ def baselines(choice: StudyChoice, kind: tuple[str, ...]) -> None:
         (
             name,
             str(len(e.verdicts)),
-            *(f"{100 * e.share(kind):.1f} %" for kind in ("weakness", "significant", "confirmed")),
+            *(percent(e.share(kind)) for kind in ("weakness", "significant", "confirmed")),
         )
         for name, e in found.items()
     ]
@@ -272,7 +275,6 @@ _BASELINE_NAMES = {"block": "random tests, blocking", "enforce": "random tests, 
 @verbose_option
 def compare(first: Path, second: Path, trust: bool, as_json: bool) -> None:
     """Compare two studies: returns, rules and weaknesses that both have or only one. Missing steps are done first."""
-    from legible.explanation import interval_text  # noqa: PLC0415
     from legible.study.comparison import compare_studies  # noqa: PLC0415
 
     with Bars(quiet=as_json) as bars:
@@ -289,10 +291,10 @@ def compare(first: Path, second: Path, trust: bool, as_json: bool) -> None:
         sides.append(
             [
                 f"{study.environment.name}, {study.policy_name or 'policy'}",
-                f"{figure(i.base.mean)} ± {figure(i.base.error)}",
+                with_error(i.base.mean, i.base.error),
                 str(len(study.mining.rules)),
                 f"{len(e.weaknesses)} ({len(e.confirmed)} confirmed)",
-                interval_text(i.effect) if len(i.composition) else "none",
+                confidence_interval(i.effect.mean, i.effect.low, i.effect.high) if len(i.composition) else "none",
             ]
         )
     labels = ("Study", "Mean return, unguided", "Mined rules", "Weaknesses", "Gain by guidance")
@@ -317,7 +319,7 @@ def settings(preset: str | None) -> None:
 
 def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = ()) -> None:
     """Say how long it will take: before anything is played, and again when the rules are known."""
-    from legible.study.estimate import duration, estimate, measure_rate  # noqa: PLC0415
+    from legible.study.estimate import estimate, measure_rate  # noqa: PLC0415
 
     if choice.as_json or study.is_played:
         study.generalise()
@@ -329,14 +331,14 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
         guess = estimate(setup, study.settings, study.engine, rate=rate).without(*without)
         if guess.seconds > WORTH_AN_ESTIMATE:
             say(
-                f"This takes about {duration(guess.seconds)} ({rate:.3g} episodes a second and worker, workers: "
+                f"This takes about {duration(guess.seconds)} ({number(rate)} episodes a second and worker, workers: "
                 f"{guess.workers}; how many rules there will be is a guess)."
             )
     study.generalise()
     left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())
-        say(f"{len(study.rule_sets)} rule sets to test: {total:,} episodes, about {duration(left.seconds)}.")
+        say(f"{len(study.rule_sets)} rule sets to test: {number(total)} episodes, about {duration(left.seconds)}.")
 
 
 def _print_findings(study: Study) -> None:
@@ -349,10 +351,10 @@ def _print_findings(study: Study) -> None:
         console.print("\nThe most telling weaknesses:" if len(explanations) > 1 else "\nThe most telling weakness:")
     elif explanations:
         console.print("\nWhat looked like a weakness, but is not confirmed:")
-    for number, explanation in enumerate(explanations, start=1):
+    for place, explanation in enumerate(explanations, start=1):
         first, *others = explanation.text().splitlines()
         grid = Table.grid(padding=(0, 1))
-        grid.add_row(f" {number}.", f"[bold]{escape(first)}[/]")
+        grid.add_row(f" {place}.", f"[bold]{escape(first)}[/]")
         for line in others:
             grid.add_row("", escape(line.strip()))
         console.print(grid)
@@ -394,11 +396,11 @@ def _print_verdicts(study: Study) -> None:
     for verdict in (*evaluation.confirmed, *suspected):
         confirmation = verdict.confirmation
         if confirmation is None:
-            effect, tests = f"{verdict.difference:+.3g}", f"p {verdict.p:.1g}"
+            effect, tests = signed(verdict.difference), p_value(verdict.p, "p")
         else:
             found = confirmation.effect
-            effect = f"{found.mean:+.3g}\n({found.low:+.3g} … {found.high:+.3g})"
-            tests = f"p {verdict.p:.1g}\nq {confirmation.q:.1g}"
+            effect = f"{signed(found.mean)}\n({signed(found.low)} to {signed(found.high)})"
+            tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
         confirmed = "yes" if verdict.is_confirmed else "no"
         rows.append((_words(study, verdict.rule_set), effect, tests, confirmed))
     if rows:
@@ -407,13 +409,9 @@ def _print_verdicts(study: Study) -> None:
 
 
 def _words(study: Study, rule_set: Any) -> str:
-    from legible.explanation import describe_rule_set  # noqa: PLC0415
+    from legible.rules import describe_rule_set  # noqa: PLC0415
 
-    return _capital(describe_rule_set(rule_set, study.space, "advice"))
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
+    return capitalise(describe_rule_set(rule_set, study.space, "advice"))
 
 
 def _next(study: Study, command: str) -> None:

@@ -13,12 +13,13 @@ from rich.table import Table
 
 from legible.cli.choice import look_here_for_modules
 from legible.cli.options import PATH, env_argument, policy_argument, seed_option, verbose_option
+from legible.formatting import number, with_error
 
 # What needs PyTorch or Stable-Baselines3 is imported when it is used: that takes seconds.
 
 
 @click.command
-@env_argument
+@env_argument()
 @click.option("--algo", type=click.Choice(["dqn", "ppo"]), default="dqn", show_default=True, help="The algorithm.")
 @click.option("--steps", metavar="N", type=click.IntRange(min=1), help="Environment steps; by default the preset's.")
 @seed_option("Seed of networks, exploration and environment.")
@@ -53,7 +54,7 @@ def train(env: str, algo: Literal["dqn", "ppo"], steps: int | None, seed: int, o
         )
     played = trained.evaluation
     console.print(
-        f"Mean return {played.mean_return:.1f} ± {played.standard_error:.1f} over {played.episodes} greedy episodes."
+        f"Mean return {with_error(played.mean_return, played.standard_error)} over {played.episodes} greedy episodes."
     )
     console.print(f"{trained.zip}, {trained.safetensors}", highlight=False, soft_wrap=True)
 
@@ -71,8 +72,8 @@ def zoo() -> None:
         policy = load_policy(zoo_path(name))
         said = policy.metadata if isinstance(policy, NetworkPolicy) else {}
         played = said.get("evaluation", {})
-        result = f"{played['mean_return']:.0f} ± {played['standard_error']:.0f}" if played else ""
-        table.add_row(f"zoo:{name}", str(said.get("algorithm", "")), f"{said.get('steps', 0):,}", result)
+        result = with_error(played["mean_return"], played["standard_error"]) if played else ""
+        table.add_row(f"zoo:{name}", str(said.get("algorithm", "")), number(said.get("steps", 0)), result)
     Console().print(table)
 
 

@@ -7,6 +7,18 @@ from typing import TYPE_CHECKING
 from legible.imports import lazy_names
 
 if TYPE_CHECKING:
+    from legible.environments.domains import (
+        Domain,
+        RelationsFile,
+        all_domains,
+        domain_groups,
+        domain_of,
+        load_by_name,
+        register_domain,
+        shipped_features,
+        shipped_relations,
+    )
+    from legible.environments.names import NamedSpace, feature_space_of, resolve_names
     from legible.environments.registration import PACMAN_LEVELS, SCENARIOS, register_envs
     from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions, first_action
     from legible.environments.spec import (
@@ -15,8 +27,6 @@ if TYPE_CHECKING:
         EnvironmentSpec,
         UntrustedCodeError,
         as_environment,
-        feature_space_of,
-        own_feature_space,
         refuse_named_code,
     )
 
@@ -24,23 +34,49 @@ __all__ = [
     "PACMAN_LEVELS",
     "SCENARIOS",
     "CannotDrawError",
+    "Domain",
     "Env",
     "EnvironmentSpec",
+    "NamedSpace",
     "ObservationEncoder",
+    "RelationsFile",
     "UnfitEnvironmentError",
     "UntrustedCodeError",
+    "all_domains",
     "as_environment",
     "count_actions",
+    "domain_groups",
+    "domain_of",
     "feature_space_of",
     "first_action",
-    "own_feature_space",
+    "load_by_name",
     "refuse_named_code",
+    "register_domain",
     "register_envs",
+    "resolve_names",
+    "shipped_features",
+    "shipped_relations",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
+        "domains": (
+            "Domain",
+            "RelationsFile",
+            "all_domains",
+            "domain_groups",
+            "domain_of",
+            "load_by_name",
+            "register_domain",
+            "shipped_features",
+            "shipped_relations",
+        ),
+        "names": (
+            "NamedSpace",
+            "feature_space_of",
+            "resolve_names",
+        ),
         "registration": (
             "PACMAN_LEVELS",
             "SCENARIOS",
@@ -58,8 +94,6 @@ __getattr__ = lazy_names(
             "EnvironmentSpec",
             "UntrustedCodeError",
             "as_environment",
-            "feature_space_of",
-            "own_feature_space",
             "refuse_named_code",
         ),
     },

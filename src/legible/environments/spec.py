@@ -1,10 +1,9 @@
-"""Environments by name: making them, and naming what they show.
+"""Environments by name: making them.
 
 - `EnvironmentSpec`: an id or ``module:factory`` with arguments and wrappers; enough to make the environment again,
   anywhere. Packages that are known to register environments are imported when one of theirs is asked for.
 - `refuse_named_code`: an environment that a file describes imports nothing by names from the file without trust.
 - `CannotDrawError`: what draws an environment is not installed.
-- `feature_space_of`: names from the environment, from a TOML file, or ``f0, f1, …``.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import gymnasium
@@ -24,9 +22,8 @@ from gymnasium.envs import registration
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import VectorEnv
 
-from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions
+from legible.environments.spaces import UnfitEnvironmentError
 from legible.errors import LegibleError
-from legible.features import Feature, FeatureSpace
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 
@@ -294,56 +291,3 @@ def _checked(made: Any, name: str) -> Env:
     if not isinstance(made, gymnasium.Env):
         raise UnfitEnvironmentError(f"{name!r} made a {type(made).__name__}, not a gymnasium.Env.")
     return made
-
-
-def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -> FeatureSpace:
-    """Return the features and actions of an environment.
-
-    Names come from `names` (a feature space or a TOML file) where it is given, then from the environment's
-    ``feature_space``, else they are ``f0, f1, …``. Kinds that nothing tells are "numeric" for a box, "categorical" for
-    discrete observations; `FeatureSpace.guess_kinds` looks at data.
-    """
-    encoder = ObservationEncoder.of(env.observation_space)
-    n_actions = count_actions(env.action_space)
-    if isinstance(names, (str, Path)):
-        space, source = FeatureSpace.from_toml(names), str(names)
-    elif names is not None:
-        space, source = names, "the given feature space"
-    else:
-        own = own_feature_space(env)
-        if own is None:
-            return _unnamed(encoder, n_actions)
-        space, source = own, "the environment's feature space"
-    if len(space) != encoder.width:
-        raise UnfitEnvironmentError(
-            f"{source} names {len(space)} features, but observations have {encoder.width}; name each of them."
-        )
-    if not space.actions:
-        space = FeatureSpace(space.features, FeatureSpace.unnamed(0, n_actions).actions)
-    if len(space.actions) != n_actions:
-        raise UnfitEnvironmentError(
-            f"{source} names {len(space.actions)} actions, but the environment has {n_actions}; name each or none."
-        )
-    return space
-
-
-def own_feature_space(env: Env) -> FeatureSpace | None:
-    """Return the ``feature_space`` that the environment, or the outermost wrapper that has one, brings along.
-
-    highway-env's environments bring none; names for them come with legible.
-    """
-    own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
-    if isinstance(own, FeatureSpace):
-        return own
-    if type(env.unwrapped).__module__.startswith("highway_env."):
-        from legible.environments.highway.farama import farama_features  # noqa: PLC0415 (only highway-env's need it)
-
-        return farama_features(env)
-    return None
-
-
-def _unnamed(encoder: ObservationEncoder, n_actions: int) -> FeatureSpace:
-    space = FeatureSpace.unnamed(encoder.width, n_actions)
-    if not encoder.categorical:
-        return space
-    return FeatureSpace(tuple(Feature(f.name, "categorical") for f in space.features), space.actions)

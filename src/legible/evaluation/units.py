@@ -22,21 +22,13 @@ from numpy.typing import NDArray
 from legible.engines import Engine, Failed, InProcess, UnitFailedError
 from legible.environments import Env, EnvironmentSpec
 from legible.errors import LegibleError
-from legible.guidance import GuidedChooser
-from legible.play import Chooser, Recorder, StepRecord, make_slots, play_episodes
-from legible.play import Recording as Recording  # noqa: PLC0414 (the report takes it from here)
+from legible.guidance import CountingChooser, GuidedChooser
+from legible.play import Recorder, Recording, StepRecord, make_slots, play_episodes
 from legible.policies import Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
 UNGUIDED = -1
-
-
-class CountingChooser(Chooser, Protocol):
-    """A chooser that counts, episode by episode, how often it stepped in and how often that changed the action."""
-
-    fired: NDArray[np.int64]
-    changed: NDArray[np.int64]
 
 
 class Treatment(Protocol):
@@ -203,10 +195,6 @@ def _play_content(play: PlaySettings) -> dict[str, Any]:
     }
 
 
-def _ignore(_: int) -> None:
-    """Progress that nobody asked for."""
-
-
 def _content(treatment: RuleSet | Treatment) -> dict[str, Any]:
     """What decides how a treatment acts; the mined rule behind a rule set does not."""
     return RuleSet(treatment.rules).to_dict() if isinstance(treatment, RuleSet) else treatment.to_dict()
@@ -241,7 +229,7 @@ def run_units(
     """
     engine = engine or InProcess()
     store = {} if store is None else store
-    tell = on_episodes or _ignore
+    tell = on_episodes or (lambda *_: None)
     keys = [unit_key(setup, unit, fingerprint) for unit in units]
     missing = [i for i, key in enumerate(keys) if key not in store]
     tell(sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing))

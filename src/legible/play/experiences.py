@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Env, EnvironmentSpec, as_environment, feature_space_of, own_feature_space
+from legible.environments import Env, EnvironmentSpec, as_environment, resolve_names
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_arrays, write_arrays
@@ -158,8 +158,8 @@ def collect(
     seed
         Decides the seeds of all episodes.
     names
-        Feature names: a feature space or a TOML file. By default those of the environment, or ``f0, f1, …`` with kinds
-        guessed from what was seen.
+        Feature names: a feature space or a TOML file. By default those of the environment or of its domain, or
+        ``f0, f1, …`` with kinds guessed from what was seen.
     epsilon, sample
         Random actions: see `legible.play.choose_actions`.
     batch
@@ -245,9 +245,8 @@ def describe_features(
     """Return the feature space, and whether kinds have to be guessed because nothing tells them."""
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
-        space = feature_space_of(env, names)
-        told = names is not None or own_feature_space(env) is not None
-        return space, not told and space[0].kind == "numeric"
+        named = resolve_names(env, names)
+        return named.space, not named.is_named and named.space[0].kind == "numeric"
     finally:
         if isinstance(environment, EnvironmentSpec):
             env.close()

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from legible.engines import Engine
+from legible.environments import domain_groups
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Sample, Verdict, play_blocks
 from legible.evaluation.statistics import paired
 from legible.evaluation.units import UNGUIDED, run_units
-from legible.explanation import feature_groups, group_shares, pacman_groups
+from legible.explanation import feature_groups, group_shares
 from legible.features import FeatureSpace
 from legible.files import write_whole
 from legible.policies import load_policy
@@ -82,7 +83,7 @@ def make_record(job: Job, folder: Path, *, seed: int, engine: Engine, progress: 
         "settings": asdict(job.settings),
         "mined": [[rule.text(space), _short(m.agreement), _short(m.coverage)]
                   for rule, m in zip(mined, study.mining.rules, strict=True)],
-        "groups": _numbers(group_shares(mined, space, _groups(space))) if mined else {},
+        "groups": _numbers(group_shares(mined, space, _groups(study))) if mined else {},
         "base": _sample(evaluation.base),
         "MT": _verdicts(evaluation, space),
         "RT": {kind: _verdicts(found, space) for kind, found in tests.items()},
@@ -135,9 +136,9 @@ def _known_rule(text: str, study: Study) -> Record:
     }
 
 
-def _groups(space: FeatureSpace) -> dict[str, tuple[str, ...]]:
-    """The paper's groups in PAC-Man, the features' own elsewhere."""
-    return pacman_groups(space) if "near.unscared" in space.names else feature_groups(space)
+def _groups(study: Study) -> dict[str, tuple[str, ...]]:
+    """The groups of the domain, in PAC-Man those of the paper, or the features' own."""
+    return domain_groups(study.environment, study.space) or feature_groups(study.space)
 
 
 def _source(rule_set: RuleSet, space: FeatureSpace) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from legible.study.estimate import settings_for
 from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder, UnitFiles
-from legible.study.study import BASELINES, NotDoneError, Progress, Study, settings_for
+from legible.study.running import NotDoneError, Progress
+from legible.study.study import BASELINES, Study
 
 __all__ = [
     "BASELINES",

@@ -1,8 +1,9 @@
-"""How long a study will take, from a few episodes that are played to find out.
+"""How long a study will take, from a few episodes that are played to find out, and units that suit an environment.
 
 - `measure_rate`: episodes a second in one process.
 - `planned_episodes`: how many episodes the stages of a study play.
 - `estimate`: both together.
+- `settings_for`: settings with units of work of a size that suits an environment.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from dataclasses import dataclass, replace
 
 from legible.engines import Engine
+from legible.environments import EnvironmentSpec
 from legible.evaluation.units import UNGUIDED, Setup, Unit, play_unit
 from legible.play import STAGES, Known, stage_seeds
 from legible.settings import StudySettings
@@ -99,19 +101,11 @@ def estimate(
     return Estimate(rate, planned_episodes(settings, guess, collected=rule_sets is not None), engine.workers or 1)
 
 
-def duration(seconds: float) -> str:
-    """Write a time as people say it.
-
-    >>> [duration(s) for s in (0.4, 44, 100, 5000, 90_000)]
-    ['less than a second', '44 seconds', '1 min 40 s', '1 h 23 min', '25 hours']
-    """
-    if seconds < 1:
-        return "less than a second"
-    whole = round(seconds)
-    if whole < 90:
-        return f"{whole} second{'s' if whole > 1 else ''}"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
-    if whole < 36_000:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{round(whole / 3600)} hours"
+def settings_for(environment: EnvironmentSpec, settings: StudySettings | None = None) -> StudySettings:
+    """Return settings, by default the default ones, with units of work of a size that suits an environment."""
+    settings = settings or StudySettings()
+    envs = environment.make_batch(1)
+    if envs is None:
+        return settings.for_single_environments()
+    envs.close()
+    return settings

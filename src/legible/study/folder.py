@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -69,30 +69,6 @@ class UnitFiles(MutableMapping[str, UnitResult]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-@dataclass(frozen=True)
-class RelationsText:
-    """A relations file's name and content."""
-
-    name: str
-    text: str
-
-    @property
-    def checksum(self) -> str:
-        """A text that changes when the content does."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
-    @classmethod
-    def read(cls, path: Path) -> RelationsText:
-        """Read a file; the number that a study's folder puts before its name is taken off."""
-        numbered = path.stem[:2].isdigit() and path.stem[2:3] == "-"
-        try:
-            return cls(path.stem[3:] if numbered else path.stem, path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
-        except UnicodeDecodeError as error:
-            raise LegibleError(f"{path}: is not valid TOML: {error}.") from error
 
 
 class StudyFolder:

@@ -2,7 +2,6 @@
 
 - `Study`: the steps of the paper. A verb does a step (`Study.mine`, `Study.evaluate`, …): it makes what it needs, keeps
   it in the folder, and does nothing twice. An attribute only reads what is there (`Study.mining`, `Study.evaluation`).
-- `NotDoneError`: a step that was only to be read and has not been done.
 
 Everything that a study takes is in its folder, so `Study.open` needs nothing else. All numbers are in
 `legible.settings.StudySettings`.
@@ -10,58 +9,49 @@ Everything that a study takes is in its folder, so `Study.open` needs nothing el
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import json
-import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-import legible
-from legible.engines import Engine, Failed, LocalProcesses, UnitFailedError
-from legible.environments import EnvironmentSpec, ObservationEncoder, count_actions, feature_space_of
+from legible.engines import Engine, LocalProcesses
+from legible.environments import EnvironmentSpec, ObservationEncoder, count_actions, resolve_names
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Runner, evaluate
 from legible.evaluation.baselines import random_rule_sets, random_tests
-from legible.evaluation.units import Setup, Unit, UnitResult, run_units
-from legible.explanation import WeaknessExplanation, explain_weaknesses, most_telling
+from legible.evaluation.units import Setup
+from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
 from legible.features import FeatureSpace, deciles
-from legible.files import read_json, sha256_of, write_json, write_text
+from legible.files import read_json, write_json
 from legible.guidance import GuidedPolicy
 from legible.hypotheses import SourceInput, open_sources
 from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
 from legible.play import STAGES, Experiences, Known, check_policy, stage_seeds
-from legible.play.experiences import ExperienceSetup, collect_unit, describe_features, join_experiences
-from legible.policies import NetworkPolicy, Policy, load_policy, save_policy
+from legible.play.experiences import ExperienceSetup
+from legible.policies import Policy, load_policy
 from legible.relations import (
     Generalisation,
     MetamorphicRelation,
-    dump_relations,
+    RelationsArgument,
     generalise_all,
-    load_relations,
+    resolve_relations,
     share_cuts,
-    shipped_features,
-    shipped_relations,
 )
 from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import StudySettings
+from legible.study.collecting import collect_in_units
+from legible.study.estimate import settings_for
 from legible.study.fingerprint import fingerprint_of
-from legible.study.folder import RelationsText, StudyFolder, environment_of, names_text, read_names, survives_json
-
-Progress = Callable[[str, int, int], None]
-"""Called as ``progress(stage, done, of)`` whenever more of a stage became known."""
+from legible.study.folder import StudyFolder, environment_of, read_names
+from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
+from legible.study.inputs import StudyInputs
+from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
 
 BASELINES = ("block", "enforce", "rules")
 _REPORT = "legible.report:write_report"  # the report knows the study, so the study knows it by its name only
 T = TypeVar("T")
-
-
-class NotDoneError(LegibleError):
-    """A step that has not been done, where it was only to be read."""
 
 
 class Study:
@@ -76,7 +66,8 @@ class Study:
     policy
         A policy, or the path of one. A network is copied into the folder.
     relations
-        Relations files, or relations; by default those that legible ships for the environment, if any.
+        Relations files, names of those that legible ships for the environment, or relations; "none" for none. By
+        default the shipped ones that fit.
     rules
         Rules of your own, as texts or values, that are tested like the mined ones.
     veto
@@ -98,6 +89,8 @@ class Study:
         As given.
     policy_name
         The path or zoo name that the policy was given by; "" for an object.
+    relations_left_out
+        Shipped relations that were not taken because they do not fit the names, in words.
     versions
         The versions of Python and packages that the study was made with.
 
@@ -114,7 +107,7 @@ class Study:
         environment: str | EnvironmentSpec,
         policy: str | Path | Policy,
         *,
-        relations: Sequence[str | Path] | Sequence[MetamorphicRelation] | None = None,
+        relations: RelationsArgument = None,
         rules: Sequence[str | Rule] = (),
         veto: Sequence[str | Rule] = (),
         seed: int = 0,
@@ -128,15 +121,24 @@ class Study:
         self.policy = load_policy(policy) if isinstance(policy, (str, Path)) else policy
         self.seed = seed
         self.engine = engine or LocalProcesses()
-        self.progress = progress or _ignore
-        self._names = _names(names, self.environment)
-        self._early_space, self.fingerprint = _look(self.policy, self.environment, self._names)
+        self.progress = progress or ignore_progress
         self.settings = settings or settings_for(self.environment)
-        self._relations = relations
-        self._relation_texts = self._read_relation_texts(relations)
+        self._look_at_environment(names, relations)
         self._rules, self._veto = self._texts_of(rules), self._texts_of(veto)
         self._folder = StudyFolder(folder)
-        self._kept = self._folder.claim(self._identity(), self._about(), self._write_sources)
+        inputs = StudyInputs(
+            self.environment,
+            self.policy,
+            self.policy_name,
+            self.fingerprint,
+            self.seed,
+            self.settings,
+            self._names,
+            self._relation_texts,
+            self._rules,
+            self._veto,
+        )
+        self._kept = self._folder.claim(inputs.identity(), inputs.about(), inputs.write)
         self._done: dict[str, Any] = {}
         self._reading = False
 
@@ -170,14 +172,17 @@ class Study:
         if about["lost arguments"]:
             raise LegibleError(
                 f"{place.path}: the environment's argument {about['lost arguments'][0]!r} is nothing that a file can "
-                "hold; make the study again with Study(…) and the same arguments."
+                "hold; make the study again, with the same arguments."
             )
         environment = environment_of(kept, place.path, trust=trust)
         place.check_files(kept)
         own, names = place / "policy.safetensors", place / "names.json"
         source: Any = policy or (own if own.exists() else about["policy file"])
         if source is None:
-            raise LegibleError(f"{place.path}: its policy was an object in memory; give it as Study.open(…, policy=…).")
+            raise LegibleError(
+                f"{place.path}: its policy was an object in memory, which the folder cannot hold; only a program that "
+                "has it can open the study."
+            )
         study = cls(
             folder,
             environment,
@@ -216,59 +221,21 @@ class Study:
 
     # --- What makes the study ----------------------------------------------------------------------------------------
 
-    def _identity(self) -> dict[str, Any]:
-        """What makes this study, as plain data: two studies in which it differs are never mixed."""
-        arguments, lost = self.environment.arguments, self._lost_arguments
-        return {
-            "environment": self.environment.name,
-            "arguments": {k: str(v) if k in lost else v for k, v in arguments.items()},
-            "wrappers": list(self.environment.wrappers),
-            "policy and environment": self.fingerprint,
-            "seed": self.seed,
-            "settings": self.settings.to_dict(),
-            "names": None if self._names is None else hashlib.sha256(names_text(self._names).encode()).hexdigest(),
-            "relations": [entry.checksum for entry in self._relation_texts],
-            "rules": list(self._rules),
-            "veto": list(self._veto),
-        }
-
-    @property
-    def _lost_arguments(self) -> list[str]:
-        return [name for name, value in self.environment.arguments.items() if not survives_json(value)]
-
-    def _about(self) -> dict[str, Any]:
-        is_file = bool(self.policy_name) and not self.policy_name.startswith("zoo:")
-        return {
-            "policy": self.policy_name,
-            "policy file": str(Path(self.policy_name).resolve()) if is_file else self.policy_name or None,
-            "lost arguments": self._lost_arguments,
-            "versions": _versions(),
-        }
-
-    def _write_sources(self, folder: Path) -> list[Path]:
-        """Put policy, relations and names into the folder."""
-        written = []
-        if isinstance(self.policy, NetworkPolicy):
-            written.append(save_policy(self.policy, folder / "policy.safetensors"))
-        if self._relation_texts:
-            (folder / "relations").mkdir(exist_ok=True)
-        for i, entry in enumerate(self._relation_texts):
-            written.append(folder / "relations" / f"{i:02}-{entry.name}.toml")
-            write_text(written[-1], entry.text)
-        if self._names is not None:
-            written.append(folder / "names.json")
-            write_text(written[-1], names_text(self._names))
-        return written
-
-    def _read_relation_texts(
-        self, relations: Sequence[str | Path] | Sequence[MetamorphicRelation] | None
-    ) -> list[RelationsText]:
-        if relations is None:
-            relations = [path for _, path, default in shipped_relations(self.environment.name) if default]
-        objects = [entry for entry in relations if isinstance(entry, MetamorphicRelation)]
-        if objects:
-            return [RelationsText("given", dump_relations(objects, self._early_space))]
-        return [RelationsText.read(Path(entry)) for entry in relations if isinstance(entry, (str, Path))]
+    def _look_at_environment(self, names: str | Path | FeatureSpace | None, relations: RelationsArgument) -> None:
+        """Make the environment once: check the policy, decide on names and relations, take the fingerprint."""
+        env = self.environment.make()
+        try:
+            encoder = ObservationEncoder.of(env.observation_space)
+            check_policy(self.policy, encoder.width, count_actions(env.action_space))
+            named = resolve_names(env, names)
+            chosen = resolve_relations(env, named.space, relations)
+            self.fingerprint = fingerprint_of(self.policy, env)
+        finally:
+            env.close()
+        # The environment's own names come with it again; all others are kept in the folder.
+        self._names = named.space if named.is_given or named.is_shipped else None
+        self._early_space, self._relation_texts = named.space, chosen.texts
+        self.relations_left_out = chosen.left_out
 
     def _texts_of(self, rules: Sequence[str | Rule]) -> tuple[str, ...]:
         space = self._early_space
@@ -310,9 +277,9 @@ class Study:
             self._reading = before
         return found
 
-    def _refuse_if_reading(self, what: str, verb: str) -> None:
+    def _refuse_if_reading(self, what: str) -> None:
         if self._reading:
-            raise NotDoneError(f"{self.folder}: {what} yet; Study.{verb}() does that, or 'legible run {self.folder}'.")
+            raise NotDoneError(f"{self.folder}: {what} yet; 'legible run {self.folder}' does that.")
 
     def run(
         self,
@@ -358,42 +325,26 @@ class Study:
     def _collect(self) -> Experiences:
         path = self.folder / "experiences.npz"
         if not path.exists():
-            self._refuse_if_reading("no experiences have been collected", "collect")
-            self._play_experiences().save(path, self._key)
+            self._refuse_if_reading("no experiences have been collected")
+            play = self.settings.play
+            found = collect_in_units(
+                ExperienceSetup(self.policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit),
+                stage_seeds(self.seed, "experiences", 0, self.settings.episodes),
+                self._names,
+                unit_episodes=play.unit_episodes,
+                engine=self.engine,
+                time_limit=self.settings.time_limit or None,
+                folder=self.folder / "experiences",
+                key=self._key,
+                progress=self.progress,
+            )
+            found.save(path, self._key)
         return Experiences.load(path, self._key)
 
     @property
     def _key(self) -> str:
         """Says which study a file belongs to; studies of older versions have none."""
         return str(self._kept["about"].get("id", ""))
-
-    def _play_experiences(self) -> Experiences:
-        play, total = self.settings.play, self.settings.episodes
-        setup = ExperienceSetup(self.policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit)
-        seeds = stage_seeds(self.seed, "experiences", 0, total)
-        lots = [seeds[i : i + play.unit_episodes] for i in range(0, total, play.unit_episodes)]
-        parts = [self.folder / "experiences" / f"{i:04}.npz" for i in range(len(lots))]
-        space, guess = describe_features(self.environment, self._names)
-        (self.folder / "experiences").mkdir(exist_ok=True)
-        count = _Count(self.progress, "experiences", total)
-        missing = [i for i, part in enumerate(parts) if not part.exists()]
-        count.add(total - sum(len(lots[i]) for i in missing))
-        failures: list[Failed] = []
-        limit = self.settings.time_limit or None
-        for outcome in self.engine.run(collect_unit, setup, [lots[i] for i in missing], time_limit=limit):
-            i = missing[outcome.index]
-            if isinstance(outcome, Failed):
-                failures.append(outcome)
-            else:
-                join_experiences([outcome.result], space).save(parts[i], self._key)
-                count.add(len(lots[i]))
-        if failures:
-            raise UnitFailedError(f"collecting experiences failed: {failures[0].error}")
-        found = join_experiences([Experiences.load(part, self._key) for part in parts], space)
-        for part in parts:
-            part.unlink()
-        (self.folder / "experiences").rmdir()
-        return found.with_guessed_kinds() if guess else found
 
     @property
     def space(self) -> FeatureSpace:
@@ -409,13 +360,7 @@ class Study:
         return found
 
     def _load_relations(self) -> tuple[MetamorphicRelation, ...]:
-        objects = tuple(entry for entry in self._relations or () if isinstance(entry, MetamorphicRelation))
-        if objects:
-            return objects
-        files = [
-            self.folder / "relations" / f"{i:02}-{entry.name}.toml" for i, entry in enumerate(self._relation_texts)
-        ]
-        return tuple(relation for path in files for relation in load_relations(path, self.space))
+        return tuple(relation for text in self._relation_texts for relation in text.relations(self.space))
 
     # Step 1: rules.
 
@@ -432,7 +377,7 @@ class Study:
     def _mine(self) -> Mining:
         path = self.folder / "mining.npz"
         if not path.exists():
-            self._refuse_if_reading("no rules have been mined", "mine")
+            self._refuse_if_reading("no rules have been mined")
             seen = self.experiences
             intervals = share_cuts(deciles(seen.space, seen.observations), seen.space, self.relations)
             mining = mine(
@@ -506,27 +451,15 @@ class Study:
         of
             Episodes of all calls together, where they are known.
         """
-        names = list(stages) or ["episodes"]
-        count = _Count(self.progress, names[0], of)
-
-        def run(setup: Setup, units: Sequence[Unit], *, on_episodes: Callable[[int], None] | None = None) -> UnitResult:
-            nonlocal count
-            if names and names[0] != count.stage:
-                count = _Count(self.progress, names[0], 0)
-            if len(names) > 1:
-                names.pop(0)
-            count.expect(sum(len(unit) for unit in units))
-            return run_units(
-                setup,
-                units,
-                engine=_NoEngine(self.folder) if self._reading else self.engine,
-                store=self._folder.units,
-                fingerprint=self.fingerprint,
-                time_limit=self.settings.time_limit or None,
-                on_episodes=None if self._reading else partial(_both, count.add, on_episodes),
-            )
-
-        return run
+        return StageRunner(
+            stages or ("episodes",),
+            of,
+            engine=NoEngine(self.folder) if self._reading else self.engine,
+            store=self._folder.units,
+            fingerprint=self.fingerprint,
+            time_limit=self.settings.time_limit or None,
+            progress=None if self._reading else self.progress,
+        )
 
     # Algorithm 2: the composition.
 
@@ -534,9 +467,9 @@ class Study:
         """Algorithm 2: compose the rule sets that help, and measure the guided policy on fresh seeds."""
         self.evaluate()
         improvement = self._do("improvement", self._improve)
-        if len(improvement.composition) and not self._is_guided_saved(improvement):
+        if len(improvement.composition) and not is_guided_policy_saved(self.folder, improvement, self._key):
             with self._folder.lock():
-                self._save_guided(improvement)
+                save_guided_policy(self.folder, self.guided_policy(), improvement, self._key)
         return improvement
 
     @property
@@ -562,25 +495,6 @@ class Study:
         """The policy with the composition that `improve` found; without any rule where none helped."""
         precedence = self.settings.play.precedence
         return GuidedPolicy(self.policy, self.improvement.composition, self.space, precedence=precedence, seed=seed)
-
-    def _is_guided_saved(self, improvement: Improvement) -> bool:
-        """Whether the files of the guided policy are there and hold this composition."""
-        path, guided = self.folder / "composition.json", self.folder / "guided.safetensors"
-        try:
-            kept = read_json(path, self._key)
-            checksum = kept.pop("guided", None)
-            same = kept == json.loads(json.dumps(improvement.composition.to_dict()))
-            return same and (checksum is None or sha256_of(guided) == checksum)
-        except (LegibleError, OSError):
-            return False  # deleted or damaged: it is written again
-
-    def _save_guided(self, improvement: Improvement) -> None:
-        path, checksum = self.folder / "guided.safetensors", None
-        if isinstance(self.policy, NetworkPolicy):
-            self.guided_policy().save(path)
-            checksum = sha256_of(path)
-        document = {**improvement.composition.to_dict(), "guided": checksum}
-        write_json(self.folder / "composition.json", document, self._key)
 
     # Explanations, and the report.
 
@@ -613,7 +527,7 @@ class Study:
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
         """
         evaluation = self.evaluation
-        rules = sum(len(verdict.rule_set) for verdict in most_telling(evaluation))
+        rules = sum(len(verdict.rule_set) for verdict in top_weaknesses(evaluation))
         screened = (1 + len(evaluation.verdicts)) * evaluation.settings.episodes
         return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= screened
 
@@ -640,7 +554,13 @@ class Study:
         return found
 
     def _play_baseline(self, kind: str) -> Evaluation:
-        treatments = self._random_rules() if kind == "rules" else self._random_tests(enforce=kind == "enforce")
+        mined, sets, actions = [found.rule for found in self.mining.rules], self.rule_sets, len(self.space.actions)
+        if kind == "rules":
+            treatments: list[Any] = list(random_rule_sets(mined, sets, actions, len(sets), seed=self.seed))
+        else:
+            count, changes = self.settings.baselines.random_tests, self.settings.baselines.changes
+            tests = random_tests(actions, count, enforce=kind == "enforce", seed=self.seed, changes=changes)
+            treatments = list(tests)
         return evaluate(
             self.setup(treatments),
             seed=self.seed,
@@ -667,100 +587,3 @@ class Study:
             return []
         except (KeyError, TypeError) as error:
             raise LegibleError(f"{path}: is damaged; delete it and run the baselines again.") from error
-
-    def _random_rules(self) -> list[RuleSet]:
-        mined, sets = [mined.rule for mined in self.mining.rules], self.rule_sets
-        return random_rule_sets(mined, sets, len(self.space.actions), len(sets), seed=self.seed)
-
-    def _random_tests(self, *, enforce: bool) -> list[Any]:
-        settings, actions = self.settings.baselines, len(self.space.actions)
-        return list(
-            random_tests(actions, settings.random_tests, enforce=enforce, seed=self.seed, changes=settings.changes)
-        )
-
-
-class _NoEngine:
-    """Stands for an engine where nothing may be played."""
-
-    workers = 1
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def run(self, function: Any, shared: Any, units: Sequence[Any], **_: Any) -> Iterator[Any]:  # noqa: ARG002
-        """Refuse, unless there is nothing to run."""
-        if units:
-            raise NotDoneError(
-                f"{self._folder}: episodes of this step have not been played yet; 'legible run {self._folder}' does."
-            )
-        return iter(())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing was started."""
-
-
-class _Count:
-    """Counts what became known of a stage, and tells it."""
-
-    def __init__(self, progress: Progress, stage: str, of: int) -> None:
-        self.stage = stage
-        self._progress, self._done, self._known, self._of = progress, 0, 0, of
-
-    def expect(self, more: int) -> None:
-        """Learn that more is to come than was known."""
-        self._known += more
-        self._of = max(self._of, self._known)
-
-    def add(self, n: int) -> None:
-        """Count, and tell."""
-        self._done += n
-        self._progress(self.stage, self._done, self._of)
-
-
-def _both(first: Callable[[int], None], second: Callable[[int], None] | None, n: int) -> None:
-    first(n)
-    if second is not None:
-        second(n)
-
-
-def _ignore(_stage: str, _done: int, _of: int) -> None:
-    """Progress that nobody asked for."""
-
-
-def _versions() -> dict[str, str]:
-    found = {"legible": legible.__version__, "python": platform.python_version()}
-    for package in ("numpy", "numba", "gymnasium", "torch"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def settings_for(environment: EnvironmentSpec, settings: StudySettings | None = None) -> StudySettings:
-    """Return settings, by default the default ones, with units of work of a size that suits an environment."""
-    settings = settings or StudySettings()
-    envs = environment.make_batch(1)
-    if envs is None:
-        return settings.for_single_environments()
-    envs.close()
-    return settings
-
-
-def _names(names: str | Path | FeatureSpace | None, environment: EnvironmentSpec) -> FeatureSpace | None:
-    if isinstance(names, (str, Path)):
-        return FeatureSpace.from_toml(names)
-    return names or shipped_features(environment.name)
-
-
-def _look(policy: Policy, environment: EnvironmentSpec, names: FeatureSpace | None) -> tuple[FeatureSpace, str]:
-    """Make the environment once: check that the policy fits; return features as far as they are known, and the mark."""
-    env = environment.make()
-    try:
-        check_policy(policy, ObservationEncoder.of(env.observation_space).width, count_actions(env.action_space))
-        return feature_space_of(env, names), fingerprint_of(policy, env)
-    finally:
-        env.close()

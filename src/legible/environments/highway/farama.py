@@ -163,7 +163,8 @@ def farama_features(env: gymnasium.Env[Any, Any]) -> FeatureSpace | None:
     ('ego.presence', 'ego.x', 'ego.y', 'ego.vx', 'ego.vy', 'vehicle1.presence')
     """
     inner: Any = env.unwrapped
-    seen, moves = inner.observation_type, inner.action_type
+    seen: Any = getattr(inner, "observation_type", None)
+    moves: Any = getattr(inner, "action_type", None)
     if type(seen).__name__ != "KinematicObservation" or type(moves).__name__ != "DiscreteMetaAction":
         return None
     return highway_features(
