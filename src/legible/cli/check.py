@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
 
-import typer
+import rich_click as click
+from click.exceptions import Exit
 from rich.markup import escape
 
+from legible.cli.choice import environment_spec
 from legible.cli.drawing import out, print_json
 from legible.cli.options import (
-    ArgOption,
-    EnvArgument,
-    JsonOption,
-    NamesOption,
-    VerboseOption,
-    WrapOption,
-    environment_spec,
+    env_argument,
+    environment_options,
+    json_option,
+    names_option,
+    policy_argument,
+    seed_option,
+    verbose_option,
 )
 
 _MARKS = {"yes": "[green]✓[/]", "no": "[bold red]✗[/]", "mind": "[yellow]![/]"}
 
 
+@click.command
+@env_argument()
+@policy_argument()
+@seed_option("Of the episodes that are tried.")
+@names_option
+@environment_options
+@json_option
+@verbose_option
 def check(
-    env: EnvArgument,
-    policy: Annotated[
-        str | None, typer.Argument(metavar="[POLICY]", help="Policy: a .zip or .safetensors file, or zoo:NAME.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the episodes that are tried.")] = 0,
-    names: NamesOption = None,
-    arg: ArgOption = None,
-    wrap: WrapOption = None,
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,  # noqa: ARG001 (read by main)
+    env: str,
+    policy: str | None,
+    seed: int,
+    names: Path | None,
+    arg: tuple[str, ...],
+    wrap: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Check whether ENV is fit for a study: same seed, same episode; kinds of features; how long a study takes.
 
@@ -52,4 +59,4 @@ def check(
             )
         console.print(f"{escape(env)} is fit for a study." if fit else f"{escape(env)} is not fit for a study.")
     if not fit:
-        raise typer.Exit(1)
+        raise Exit(1)

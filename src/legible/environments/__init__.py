@@ -25,7 +25,9 @@ if TYPE_CHECKING:
         CannotDrawError,
         Env,
         EnvironmentSpec,
+        UntrustedCodeError,
         as_environment,
+        refuse_named_code,
     )
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "ObservationEncoder",
     "RelationsFile",
     "UnfitEnvironmentError",
+    "UntrustedCodeError",
     "all_domains",
     "as_environment",
     "count_actions",
@@ -47,6 +50,7 @@ __all__ = [
     "feature_space_of",
     "first_action",
     "load_by_name",
+    "refuse_named_code",
     "register_domain",
     "register_envs",
     "resolve_names",
@@ -88,7 +92,9 @@ __getattr__ = lazy_names(
             "CannotDrawError",
             "Env",
             "EnvironmentSpec",
+            "UntrustedCodeError",
             "as_environment",
+            "refuse_named_code",
         ),
     },
 )

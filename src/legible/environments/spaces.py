@@ -47,7 +47,7 @@ class ObservationEncoder:
                 raise UnfitEnvironmentError(
                     f"observations are a {type(space).__name__} space; flatten them first, as for the policy, "
                     "with the wrapper gymnasium.wrappers:FlattenObservation, minigrid.wrappers:FlatObsWrapper or one "
-                    "of your own (--wrap, or EnvironmentSpec(…, wrappers=…))."
+                    "of your own (--wrap)."
                 )
         raise UnfitEnvironmentError(
             f"observations are a {type(space).__name__} space; Box, Discrete, MultiDiscrete or MultiBinary is needed."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from legible.study.estimate import settings_for
 from legible.study.fingerprint import fingerprint_of
-from legible.study.folder import StudyFolder, UnitFiles, UntrustedFolderError
+from legible.study.folder import StudyFolder, UnitFiles
 from legible.study.running import NotDoneError, Progress
 from legible.study.study import BASELINES, Study
 
@@ -15,7 +15,6 @@ __all__ = [
     "Study",
     "StudyFolder",
     "UnitFiles",
-    "UntrustedFolderError",
     "fingerprint_of",
     "settings_for",
 ]

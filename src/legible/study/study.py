@@ -172,14 +172,17 @@ class Study:
         if about["lost arguments"]:
             raise LegibleError(
                 f"{place.path}: the environment's argument {about['lost arguments'][0]!r} is nothing that a file can "
-                "hold; make the study again with Study(…) and the same arguments."
+                "hold; make the study again, with the same arguments."
             )
         environment = environment_of(kept, place.path, trust=trust)
         place.check_files(kept)
         own, names = place / "policy.safetensors", place / "names.json"
         source: Any = policy or (own if own.exists() else about["policy file"])
         if source is None:
-            raise LegibleError(f"{place.path}: its policy was an object in memory; give it as Study.open(…, policy=…).")
+            raise LegibleError(
+                f"{place.path}: its policy was an object in memory, which the folder cannot hold; only a program that "
+                "has it can open the study."
+            )
         study = cls(
             folder,
             environment,
@@ -274,9 +277,9 @@ class Study:
             self._reading = before
         return found
 
-    def _refuse_if_reading(self, what: str, verb: str) -> None:
+    def _refuse_if_reading(self, what: str) -> None:
         if self._reading:
-            raise NotDoneError(f"{self.folder}: {what} yet; Study.{verb}() does that, or 'legible run {self.folder}'.")
+            raise NotDoneError(f"{self.folder}: {what} yet; 'legible run {self.folder}' does that.")
 
     def run(
         self,
@@ -322,7 +325,7 @@ class Study:
     def _collect(self) -> Experiences:
         path = self.folder / "experiences.npz"
         if not path.exists():
-            self._refuse_if_reading("no experiences have been collected", "collect")
+            self._refuse_if_reading("no experiences have been collected")
             play = self.settings.play
             found = collect_in_units(
                 ExperienceSetup(self.policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit),
@@ -374,7 +377,7 @@ class Study:
     def _mine(self) -> Mining:
         path = self.folder / "mining.npz"
         if not path.exists():
-            self._refuse_if_reading("no rules have been mined", "mine")
+            self._refuse_if_reading("no rules have been mined")
             seen = self.experiences
             intervals = share_cuts(deciles(seen.space, seen.observations), seen.space, self.relations)
             mining = mine(
