@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     )
     from legible.environments.names import NamedSpace, feature_space_of, resolve_names
     from legible.environments.registration import PACMAN_LEVELS, SCENARIOS, register_envs
-    from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions, first_action
+    from legible.environments.spaces import (
+        ObservationEncoder,
+        UnfitEnvironmentError,
+        as_taken,
+        check_playable,
+        choice_sizes,
+        count_actions,
+        first_action,
+        map_arrays,
+        stack_observations,
+    )
     from legible.environments.spec import (
         CannotDrawError,
         Env,
@@ -44,18 +54,23 @@ __all__ = [
     "UntrustedCodeError",
     "all_domains",
     "as_environment",
+    "as_taken",
+    "check_playable",
+    "choice_sizes",
     "count_actions",
     "domain_groups",
     "domain_of",
     "feature_space_of",
     "first_action",
     "load_by_name",
+    "map_arrays",
     "refuse_named_code",
     "register_domain",
     "register_envs",
     "resolve_names",
     "shipped_features",
     "shipped_relations",
+    "stack_observations",
 ]
 
 __getattr__ = lazy_names(
@@ -85,8 +100,13 @@ __getattr__ = lazy_names(
         "spaces": (
             "ObservationEncoder",
             "UnfitEnvironmentError",
+            "as_taken",
+            "check_playable",
+            "choice_sizes",
             "count_actions",
             "first_action",
+            "map_arrays",
+            "stack_observations",
         ),
         "spec": (
             "CannotDrawError",
