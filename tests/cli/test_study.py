@@ -121,13 +121,15 @@ def words_for(place: Path, out: Path) -> list[object]:
     ]
 
 
-def test_run_ends_with_verdict_weaknesses_gain_and_report(legible, studied, monkeypatch) -> None:
-    monkeypatch.setattr("legible.evaluation.units.play_unit", None)  # everything is there
+def test_run_ends_with_verdict_weaknesses_gain_and_report(legible, studied) -> None:
+    played = {path: path.stat().st_mtime_ns for path in (studied / "units").iterdir()}
     done = legible("run", studied, "--trust", "--engine", "inline")
     assert done.code == 0, done.err
-    assert "The policy is weak" in done.out
-    assert "1. The policy " in done.out
-    assert "95 % CI" in done.out
+    assert {path: path.stat().st_mtime_ns for path in (studied / "units").iterdir()} == played  # nothing twice
+    said = " ".join(done.out.split())  # lines break anywhere, and numbers stay with their units by narrow spaces
+    assert "The policy is weak" in said
+    assert "1. The policy " in said
+    assert "(95 % CI " in said
     assert str(studied / "guided.safetensors") in done.out
     assert done.out.rstrip().endswith(f"Report: {studied / 'report.html'}")
     assert "<html" in (studied / "report.html").read_text()[:300]
