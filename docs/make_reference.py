@@ -31,6 +31,9 @@ MODULES = {
         "mining.ripper",
         "mining.mining",
         "relations.relation",
+        "relations.values",
+        "relations.generalisation",
+        "relations.cuts",
         "relations.reader",
         "relations.sources",
         "relations.check",
@@ -46,6 +49,8 @@ MODULES = {
         "policies",
         "environments.spec",
         "environments.spaces",
+        "environments.names",
+        "environments.domains",
         "policies.zoo",
     ),
     "Running": (

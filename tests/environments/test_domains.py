@@ -7,6 +7,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 from legible.environments import (
     Domain,
     EnvironmentSpec,
+    RelationsFile,
     all_domains,
     domain_groups,
     domain_of,
@@ -161,3 +162,11 @@ def test_two_domains_of_one_name_are_refused(pond) -> None:
     register_domain(pond)
     with pytest.raises(LegibleError, match="there is a domain 'pond' already"):
         register_domain(Domain("pond"))
+
+
+def test_a_domain_whose_files_are_not_there_is_refused(tmp_path) -> None:
+    with pytest.raises(LegibleError, match=r"domain 'lake': there is no file .*names\.toml"):
+        register_domain(Domain("lake", names={".*": tmp_path / "names.toml"}))
+    with pytest.raises(LegibleError, match=r"domain 'lake': there is no file .*mirror\.toml"):
+        register_domain(Domain("lake", relations=(RelationsFile(".*", tmp_path / "mirror.toml", default=False),)))
+    assert "lake" not in {domain.name for domain in all_domains()}

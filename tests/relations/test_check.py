@@ -17,7 +17,7 @@ from gymnasium import spaces
 from gymnasium.envs.classic_control import AcrobotEnv
 
 from legible import cli
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, shipped_features
 from legible.environments.pacman import GhostState, PacmanSettings, PacmanState, load_maze, pacman_features
 from legible.environments.pacman.games import Games
 from legible.environments.pacman.kernel import EAST, NORTH, SOUTH, STOP, WEST
@@ -44,7 +44,6 @@ from legible.relations import (
     Table,
     load_relations,
     parse_relations,
-    shipped_features,
     shipped_relations,
 )
 from legible.relations.check import STATE_SETTERS, StateSetter, check_relations, state_in_words

@@ -12,6 +12,7 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from legible.environments import shipped_features
 from legible.environments.pacman.features import pacman_features
 from legible.features import Feature, FeatureSpace, deciles
 from legible.relations import (
@@ -32,7 +33,6 @@ from legible.relations import (
     parse_relations,
     reflect,
     share_cuts,
-    shipped_features,
     shipped_relations,
 )
 from legible.relations.reader import _row_number

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from legible.environments import shipped_features
 from legible.environments.pacman.features import pacman_features
 from legible.features import Action, Feature, FeatureSpace, above, below
-from legible.relations import generalise, load_relations, shipped_features, shipped_relations
+from legible.relations import generalise, load_relations, shipped_relations
 from legible.rules import Condition, Rule, RuleSet, parse_rule
 from legible.rules.wording import (
     action_words,

@@ -1,6 +1,7 @@
 """A study asks for names and relations where `check` and `relations check` do."""
 
 import numpy as np
+import pytest
 
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, resolve_names
@@ -21,18 +22,23 @@ def study(folder, environment, **arguments) -> Study:
     return Study(folder, environment, policy(), settings=StudySettings(episodes=3), engine=InProcess(), **arguments)
 
 
+@pytest.mark.xfail(reason="the study still decides by itself", strict=True)
 def test_relations_that_pass_the_check_are_those_of_the_study(tmp_path) -> None:
     path = tmp_path / "mirror.toml"
     path.write_text(MIRROR_OF_OWN)
     checked = load_relations(path, resolve_names(RENAMED.make()).space)
     made = study(tmp_path / "study", RENAMED, relations=[path])
+    made.collect()
     assert made.space == OWN
     assert made.relations == checked
 
 
+@pytest.mark.xfail(reason="the study still decides by itself", strict=True)
 def test_a_factory_of_the_users_gets_the_relations_of_what_it_makes(tmp_path) -> None:
     real = study(tmp_path / "real", EnvironmentSpec("named_environments:real_cartpole"))
+    real.collect()
     assert {relation.name for relation in real.relations} == {"mirror"}
     assert real.space.names[0] == "cart.position"
     named_by_user = study(tmp_path / "renamed", RENAMED)
+    named_by_user.collect()
     assert named_by_user.relations == ()

@@ -113,8 +113,15 @@ def register_domain(domain: Domain) -> None:
     Parameters
     ----------
     domain
-        Its record. Another one of the same name is refused.
+        Its record. Another one of the same name is refused, and one whose files are not there.
     """
+    files = [
+        *(file.path for file in domain.relations),
+        *(name for name in domain.names.values() if isinstance(name, Path)),
+    ]
+    missing = next((path for path in files if not path.is_file()), None)
+    if missing is not None:
+        raise LegibleError(f"domain {domain.name!r}: there is no file {missing}.")
     if _DOMAINS.setdefault(domain.name, domain) != domain:
         raise LegibleError(f"there is a domain {domain.name!r} already; give yours another name.")
 

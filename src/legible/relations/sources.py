@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from legible.environments import Env, EnvironmentSpec, RelationsFile, shipped_relations
+from legible.environments import Env, EnvironmentSpec, shipped_relations
 from legible.errors import did_you_mean
 from legible.features import FeatureSpace
 from legible.files import read_text
@@ -107,15 +107,14 @@ def _defaults(environment: str | EnvironmentSpec | Env, space: FeatureSpace) -> 
 
 def _text_of(source: str | Path, environment: str | EnvironmentSpec | Env) -> RelationsText:
     """Read a file, or one that comes with the domain; its name counts before a file of the same name."""
-    shipped: dict[str, RelationsFile] = {}
     if isinstance(source, str):
-        shipped = {file.name: file for file in shipped_relations(environment)}
+        shipped = {file.name: file.path for file in shipped_relations(environment)}
         if source in shipped:
-            return _read(shipped[source].path, source)
-    if not Path(source).exists():
-        known = f" Those that come with the package: {', '.join(shipped)}." if shipped else ""
-        hint = did_you_mean(str(source), shipped) or known
-        raise RelationError(f"{source}: there is no such file.{hint}")
+            return _read(shipped[source], source)
+        if not Path(source).exists():
+            known = f" Those that come with the package: {', '.join(shipped)}." if shipped else ""
+            hint = did_you_mean(source, shipped) or known
+            raise RelationError(f"{source}: there is no such file.{hint}")
     # The folder of a study puts numbers before names.
     return _read(Path(source), re.sub(r"^\d\d-", "", Path(source).stem))
 
