@@ -24,8 +24,8 @@ MADE_BY = "<!-- Made by docs/make_reference.py; change the code and run it again
 
 # What people use; the rest is described by ARCHITECTURE.md and by its own docstrings.
 MODULES = {
-    "One study": ("study.study", "settings", "report", "explanation.weaknesses", "rules.wording", "report.plots"),
-    "Using the result": ("guidance.policy", "guidance.env", "study.comparison"),
+    "One study": ("study.study", "settings", "report", "explanation", "rules.wording", "report.plots"),
+    "Using the result": ("guidance.policy", "guidance.env", "guidance.audit", "study.comparison"),
     "The steps of the paper": (
         "play.experiences",
         "mining.lime",
@@ -39,8 +39,26 @@ MODULES = {
         "evaluation.baselines",
         "evaluation.statistics",
     ),
-    "Values": ("features.space", "features.intervals", "rules.rule", "policies", "environments.spec", "policies.zoo"),
-    "Running": ("engines.processes", "evaluation.units", "play.episodes", "study.estimate", "study.check", "errors"),
+    "Values": (
+        "features.space",
+        "features.intervals",
+        "rules.rule",
+        "policies",
+        "environments.spec",
+        "environments.spaces",
+        "policies.zoo",
+    ),
+    "Running": (
+        "engines",
+        "evaluation.units",
+        "play.slots",
+        "play.choosing",
+        "play.episodes",
+        "play.recording",
+        "study.estimate",
+        "study.check",
+        "errors",
+    ),
     "Environments and training": (
         "environments.pacman",
         "environments.highway",

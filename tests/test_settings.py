@@ -16,6 +16,7 @@ from legible.settings import (
     StudySettings,
     all_settings,
 )
+from legible.study import settings_for
 
 
 def test_settings_from_toml(tmp_path) -> None:
@@ -100,6 +101,6 @@ def test_some_settings_are_replaced_and_the_others_stay() -> None:
 
 
 def test_units_suit_the_environment() -> None:
-    assert StudySettings().fitted_to(EnvironmentSpec("legible/PacmanSmall-v0")) == StudySettings()
-    single = StudySettings().fitted_to(EnvironmentSpec("CartPole-v1"))
+    assert settings_for(EnvironmentSpec("legible/PacmanSmall-v0")) == StudySettings()
+    single = settings_for(EnvironmentSpec("CartPole-v1"))
     assert (single.play.batch, single.play.unit_episodes) == (SINGLE_BATCH, SINGLE_UNIT)

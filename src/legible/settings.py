@@ -12,17 +12,13 @@ from __future__ import annotations
 
 import inspect
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from legible.errors import LegibleError, did_you_mean
-
-if TYPE_CHECKING:
-    from legible.environments import EnvironmentSpec
 
 Criterion = Literal["agreement", "purity"]
 Precedence = Literal["positive", "negative"]
@@ -179,11 +175,14 @@ class EvaluationSettings:
         Level of all tests.
     confirmation_episodes
         Episodes of the fresh block on which candidates are confirmed; 0 leaves confirmation out.
+    objective
+        What guidance is to raise: "mean", the mean return.
     """
 
     episodes: int = 250
     alpha: float = 0.05
     confirmation_episodes: int = 500
+    objective: str = "mean"
 
     def __post_init__(self) -> None:
         if self.episodes < 2:
@@ -254,12 +253,16 @@ class StudySettings:
         Episodes from which rules are mined.
     time_limit
         Seconds after which a unit of episodes is given up (0: never), for environments that hang.
+    sources
+        Where the rule sets that are tested come from, separated by commas: "mined" (the paper), "yours" (rules that
+        you give).
     mining, play, evaluation, improvement, baselines
         The steps' own settings.
     """
 
     episodes: int = 600
     time_limit: float = 0.0
+    sources: str = "mined,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
@@ -290,16 +293,11 @@ class StudySettings:
             baselines=BaselineSettings(random_tests=20),
         )
 
-    def fitted_to(self, environment: EnvironmentSpec) -> StudySettings:
-        """Return these settings with units of work of a size that suits the environment.
+    def for_single_environments(self) -> StudySettings:
+        """Return these settings with units of work that suit environments which cannot be stepped in whole batches.
 
-        Environments that cannot be stepped in whole batches get smaller units: less is lost when a run is stopped, and
-        progress is seen sooner.
+        Their units are smaller: less is lost when a run is stopped, and progress is seen sooner.
         """
-        envs = environment.make_batch(1)
-        if envs is not None:
-            envs.close()
-            return self
         return replace(self, play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT))
 
     @classmethod
@@ -307,6 +305,10 @@ class StudySettings:
         """Read settings from plain data; what is not said stays at its default."""
         made: StudySettings = _from_dict(cls, data, where)
         return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """These settings as plain data."""
+        return asdict(self)
 
     def updated(self, data: Mapping[str, Any], where: str = "settings") -> StudySettings:
         """Return these settings with some of them replaced by plain data of the same shape."""
@@ -337,12 +339,9 @@ PRESETS = {"paper": StudySettings.paper, "quick": StudySettings.quick}
 
 def read_settings_file(path: str | Path) -> dict[str, Any]:
     """Return what a settings file says, as plain data that nobody has checked."""
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: is not valid TOML: {error}.") from error
+    from legible.files import read_toml  # noqa: PLC0415 (it needs numpy, which settings do not)
+
+    return read_toml(path, SettingsError)
 
 
 class Setting(NamedTuple):

@@ -60,7 +60,7 @@ def test_the_zoo_is_listed_and_its_names_are_policies() -> None:
     listed = legible("zoo")
     assert listed.returncode == 0
     assert "zoo:PacmanSmall/dqn/0 " in listed.stdout
-    assert "2,500,000" in listed.stdout
+    assert "2\u202f500\u202f000" in listed.stdout
     played = legible("play", SMALL, "zoo:PacmanSmall/dqn/0", "--seed", "1")
     assert "The episode is won" in played.stdout
     wrong = legible("play", SMALL, "zoo:PacmanSmal/dqn/0")

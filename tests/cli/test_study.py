@@ -3,6 +3,7 @@
 import inspect
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -121,7 +122,7 @@ def words_for(place: Path, out: Path) -> list[object]:
 
 def test_run_ends_with_verdict_weaknesses_gain_and_report(legible, studied, monkeypatch) -> None:
     monkeypatch.setattr("legible.evaluation.units.play_unit", None)  # everything is there
-    done = legible("run", studied, "--engine", "inline")
+    done = legible("run", studied, "--trust", "--engine", "inline")
     assert done.code == 0, done.err
     assert "The policy is weak" in done.out
     assert "1. The policy " in done.out
@@ -144,7 +145,7 @@ def test_run_ends_with_verdict_weaknesses_gain_and_report(legible, studied, monk
     ],
 )
 def test_each_step_alone(legible, studied, command, words) -> None:
-    done = legible(command, studied, "--engine", "inline")
+    done = legible(command, studied, "--trust", "--engine", "inline")
     assert done.code == 0, done.err
     assert words in done.out
 
@@ -163,7 +164,7 @@ def test_each_step_alone(legible, studied, command, words) -> None:
     ],
 )
 def test_json_for_machines(legible, studied, command, keys) -> None:
-    done = legible(command, studied, "--engine", "inline", "--json")
+    done = legible(command, studied, "--trust", "--engine", "inline", "--json")
     assert done.code == 0, done.err
     document = json.loads(done.out)
     assert keys <= document.keys()
@@ -175,16 +176,16 @@ def test_steps_that_are_missing_are_done_first(legible, place, tmp_path) -> None
     done = legible("improve", *words_for(place, tmp_path / "s"))
     assert done.code == 0, done.err
     assert "raise" in done.out
-    assert legible("compare", tmp_path / "s", tmp_path / "s").code == 0
+    assert legible("compare", tmp_path / "s", tmp_path / "s", "--trust").code == 0
 
 
 def test_compare_says_what_two_policies_share(legible, studied, place, tmp_path) -> None:
     shutil.copytree(studied, tmp_path / "other")
-    done = legible("compare", studied, tmp_path / "other")
+    done = legible("compare", studied, tmp_path / "other", "--trust")
     assert done.code == 0, done.err
     assert "Weak in the same way" in done.out
     assert "Only the first policy" not in done.out
-    document = json.loads(legible("compare", studied, tmp_path / "other", "--json").out)
+    document = json.loads(legible("compare", studied, tmp_path / "other", "--trust", "--json").out)
     assert document["difference"]["mean"] == 0.0
     assert document["rules"]["both"]
     assert not document["rules"]["first"]
@@ -210,7 +211,7 @@ def test_options_come_after_the_file_and_the_file_after_the_preset(legible, plac
     words = [*words_for(place, tmp_path / "s"), "--preset", "quick", "--seed", 7, "--evaluation.episodes", 41]
     done = legible("mine", *words, "--mining.criterion", "purity")
     assert done.code == 0, done.err
-    study = Study.open(tmp_path / "s")
+    study = Study.open(tmp_path / "s", trust=True)
     assert study.seed == 7
     assert study.settings.evaluation.episodes == 41  # the option
     assert study.settings.evaluation.confirmation_episodes == 40  # the file
@@ -223,14 +224,14 @@ def test_settings_are_printed_as_the_file_that_can_be_given(legible, place, tmp_
     words = words_for(place, tmp_path / "s")
     words[words.index(place / "quick.toml")] = tmp_path / "printed.toml"
     assert legible("mine", *words, "--episodes", 60).code == 0
-    assert Study.open(tmp_path / "s").settings.evaluation.episodes == 100
+    assert Study.open(tmp_path / "s", trust=True).settings.evaluation.episodes == 100
 
 
 def test_arguments_and_wrappers_of_the_environment(legible, place, tmp_path) -> None:
     words = words_for(place, tmp_path / "s")
     wrapper = "gymnasium.wrappers:FlattenObservation"
     assert legible("mine", *words, "--arg", "noise=0.25", "--wrap", wrapper).code == 0
-    spec = Study.open(tmp_path / "s").environment
+    spec = Study.open(tmp_path / "s", trust=True).environment
     assert (spec.arguments, spec.wrappers) == ({"noise": 0.25}, (wrapper,))
 
 
@@ -249,6 +250,46 @@ def test_arguments_are_toml_or_texts() -> None:
     }
     with pytest.raises(LegibleError, match="write it as NAME=VALUE"):
         environment_spec("e", ["a"])
+
+
+# ---- trust ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [*STEPS, "run", "play", "compare"])
+def test_a_folder_that_names_code_is_not_opened_without_trust(legible, studied, tmp_path, command) -> None:
+    shutil.copytree(studied, tmp_path / "received")
+    document = json.loads((tmp_path / "received" / "study.json").read_text())
+    document |= {"environment": "os:system", "arguments": {"command": f"touch {tmp_path / 'ran'}"}}
+    document.pop("_checksum")  # whoever sends a folder can also make it look whole
+    (tmp_path / "received" / "study.json").write_text(json.dumps(document))
+    done = legible(command, tmp_path / "received", *([studied] if command == "compare" else []))
+    assert done.code == 2
+    assert "would import os" in done.err
+    assert "--trust" in done.err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_wrappers_and_ids_with_a_module_need_trust_too(legible, studied, tmp_path) -> None:
+    shutil.copytree(studied, tmp_path / "received")
+    document = json.loads((tmp_path / "received" / "study.json").read_text())
+    document.pop("_checksum")
+    for change, module in (
+        ({"environment": "CartPole-v1", "wrappers": ["os:system"]}, "os"),
+        ({"environment": "antigravity:CartPole-v1"}, "antigravity"),
+    ):
+        (tmp_path / "received" / "study.json").write_text(json.dumps({**document, **change}))
+        done = legible("explain", tmp_path / "received")
+        assert done.code == 2
+        assert f"would import {module}" in done.err
+
+
+def test_a_file_of_the_current_folder_takes_no_packages_place(studied, tmp_path) -> None:
+    (tmp_path / "torch.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    for words in (["explain", str(studied)], ["check", "CartPole-v1"], ["check", f"{Path(__file__).stem}:Broken"]):
+        for start in (["-c", "from legible.cli import main; main()"], ["-m", "legible"]):
+            command = [sys.executable, *(["-P"] if start[0] == "-c" else []), *start, *words]
+            subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert not (tmp_path / "ran").exists()
 
 
 # ---- mistakes ------------------------------------------------------------------------------------------------------
@@ -319,13 +360,13 @@ def test_an_episode_that_fails_is_exit_code_1_and_nothing_is_lost(legible, place
     assert legible("mine", *words).code == 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Broken, "broken", True)
-        done = legible("evaluate", tmp_path / "s", "--engine", "inline", "--json")
+        done = legible("evaluate", tmp_path / "s", "--trust", "--engine", "inline", "--json")
         assert done.code == 1, done
         assert "the walker fell over" in done.err
         assert "run the same again to go on" in done.err
         assert len(done.err.splitlines()) == 1
     Broken.steps = 0
-    assert legible("evaluate", tmp_path / "s", "--engine", "inline").code == 0
+    assert legible("evaluate", tmp_path / "s", "--trust", "--engine", "inline").code == 0
 
 
 def test_stopping_is_one_line_that_says_how_to_go_on(legible, studied, monkeypatch) -> None:
@@ -333,7 +374,7 @@ def test_stopping_is_one_line_that_says_how_to_go_on(legible, studied, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr("legible.study.study.evaluate", stop)
-    done = legible("evaluate", studied)
+    done = legible("evaluate", studied, "--trust")
     assert done.code == 130
     assert done.err.strip() == "Stopped. What was finished is kept; give the same command again to go on."
 
@@ -355,10 +396,10 @@ def test_what_nobody_expected_is_one_line_and_with_verbose_more(legible, studied
         raise ZeroDivisionError("odd")
 
     monkeypatch.setattr("legible.study.study.evaluate", surprise)
-    done = legible("evaluate", studied)
+    done = legible("evaluate", studied, "--trust")
     assert (done.code, len(done.err.splitlines())) == (1, 1)
     assert "unexpected ZeroDivisionError: odd" in done.err
-    assert "Traceback" in legible("evaluate", studied, "-v").err
+    assert "Traceback" in legible("evaluate", studied, "--trust", "-v").err
 
 
 # ---- check and play ------------------------------------------------------------------------------------------------
@@ -390,10 +431,10 @@ def test_check_says_how_dictionaries_are_flattened(legible) -> None:
 
 
 def test_play_shows_where_rules_step_in(legible, studied, tmp_path) -> None:
-    done = legible("play", studied, "--seed", 4, "--log", tmp_path / "log.jsonl")
+    done = legible("play", studied, "--trust", "--seed", 4, "--log", tmp_path / "log.jsonl")
     assert done.code == 0, done.err
     assert "Rules triggered in" in done.out
-    unguided = legible("play", studied, "--seed", 4, "--unguided")
+    unguided = legible("play", studied, "--trust", "--seed", 4, "--unguided")
     assert "Rules" not in unguided.out
     by_file = legible("play", WORLD, studied / "guided.safetensors", "--seed", 4)
     assert by_file.out == done.out

@@ -7,11 +7,12 @@ import pytest
 
 from legible.errors import LegibleError
 from legible.features import Action, Feature, FeatureSpace, Intervals, deciles
-from legible.mining import MinedRule, MiningSettings, exclusion, inclusion, judge_rules, mine
+from legible.mining import MinedRule, exclusion, inclusion, judge_rules, mine
 from legible.mining.lime import Importance
 from legible.play import Experiences, collect
 from legible.policies import load_policy
 from legible.rules import Condition, Rule, parse_rule
+from legible.settings import MiningSettings
 
 FLAGS = FeatureSpace(
     tuple(Feature(name, "categorical", values={0: f"no {name}", 1: name}) for name in ("a", "b", "c", "d")),
@@ -151,7 +152,7 @@ def test_rules_are_judged_on_whole_episodes_that_learning_has_not_seen(monkeypat
 
 
 def test_every_reason_to_drop_a_rule() -> None:
-    from legible.mining import _filter
+    from legible.mining.mining import _filter
 
     def mined(text: str, agreement: float, coverage: float, purity: float = 1.0) -> MinedRule:
         return MinedRule(parse_rule(text, FLAGS), agreement, coverage, purity, round(coverage * 1000))

@@ -47,8 +47,12 @@ def test_presets_are_those_of_the_appendix() -> None:
     highway = preset("highway-v0", "dqn")
     assert highway.settings == HIGHWAY_DQN
     assert highway.total_steps == 500_000
-    assert (HIGHWAY_DQN.updates_a_phase, HIGHWAY_DQN.steps_a_phase) == (1, 8)
-    assert (PACMAN_DQN.updates_a_phase, PACMAN_DQN.steps_a_phase, PACMAN_DQN.calls_a_target) == (32, 32, 1250)
+    assert (HIGHWAY_DQN.updates_per_phase, HIGHWAY_DQN.steps_per_phase) == (1, 8)
+    assert (PACMAN_DQN.updates_per_phase, PACMAN_DQN.steps_per_phase, PACMAN_DQN.calls_per_target_update) == (
+        32,
+        32,
+        1250,
+    )
 
 
 @pytest.mark.parametrize(("algo", "settings"), [("dqn", DQN_SETTINGS), ("ppo", PPO_SETTINGS)])

@@ -17,7 +17,6 @@ from legible.cli.options import (
     WrapOption,
     environment_spec,
 )
-from legible.features import FeatureSpace
 
 _MARKS = {"yes": "[green]✓[/]", "no": "[bold red]✗[/]", "mind": "[yellow]![/]"}
 
@@ -38,11 +37,10 @@ def check(
 
     Ends with exit code 1 when it is not.
     """
-    from legible.study.check import check_environment  # noqa: PLC0415
+    from legible.study.check import check_env  # noqa: PLC0415
 
     spec = environment_spec(env, arg, wrap)
-    space = None if names is None else FeatureSpace.from_toml(names)
-    found = check_environment(spec, policy, names=space, seed=seed)
+    found = check_env(spec, policy, names=names, seed=seed)
     fit = all(finding.answer != "no" for finding in found)
     if as_json:
         print_json({"environment": env, "arguments": dict(spec.arguments), "fit": fit, "findings": found})

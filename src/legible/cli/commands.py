@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -61,8 +60,6 @@ def _about(
 
 def main() -> None:
     """Run the command line; what goes wrong is one line on standard error and an exit code, never a traceback."""
-    # So that module:factory finds modules of the user's folder, in this process and in workers.
-    sys.path.insert(0, str(Path.cwd()))
     words = sys.argv[1:]
     try:
         sys.exit(_run())

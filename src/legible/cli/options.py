@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -58,6 +59,15 @@ WrapOption = Annotated[
         metavar="MODULE:CLASS",
         help="Wrapper to put around the environment, the innermost first, such as "
         "minigrid.wrappers:FlatObsWrapper; may be given repeatedly.",
+        rich_help_panel=_OF_THE_STUDY,
+    ),
+]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Import the environment's factory and wrappers that the study's folder names. A folder from somebody else "
+        "can name any code.",
         rich_help_panel=_OF_THE_STUDY,
     ),
 ]
@@ -124,6 +134,7 @@ class StudyChoice:
     names: NamesOption = None
     arg: ArgOption = None
     wrap: WrapOption = None
+    trust: TrustOption = False
     rule: Annotated[
         list[str] | None,
         typer.Option(
@@ -171,12 +182,11 @@ class StudyChoice:
     def study(self, progress: Progress | None = None) -> Study:
         """Open the study of a folder, or make one."""
         from legible.engines import make_engine  # noqa: PLC0415 (torch takes seconds to import)
-        from legible.study import Study  # noqa: PLC0415
 
         engine = make_engine(self.engine, self.workers, self.address)
         if self.policy is None:
             self._refuse_making_options()
-            return Study.open(self.target, engine=engine, progress=progress)
+            return open_study(Path(self.target), trust=self.trust, engine=engine, progress=progress)
         return self._make(engine, progress)
 
     def _make(self, engine: Engine, progress: Progress | None) -> Study:
@@ -199,7 +209,9 @@ class StudyChoice:
         )
 
     def _settings(self, spec: EnvironmentSpec) -> StudySettings:
-        settings = (PRESETS[self.preset]() if self.preset else StudySettings()).fitted_to(spec)
+        from legible.study import settings_for  # noqa: PLC0415
+
+        settings = settings_for(spec, PRESETS[self.preset]() if self.preset else None)
         if self.settings is not None:
             settings = settings.updated(read_settings_file(self.settings), str(self.settings))
         return settings.updated(nested(self.given), "options")
@@ -233,10 +245,31 @@ class StudyChoice:
             )
 
 
+def open_study(folder: Path, *, trust: bool, engine: Engine | None = None, progress: Progress | None = None) -> Study:
+    """Open the study of a folder; where the person trusts it, what it names is also looked for in this folder."""
+    from legible.study import Study  # noqa: PLC0415
+
+    if trust:
+        look_here_for_modules()
+    return Study.open(folder, trust=trust, engine=engine, progress=progress)
+
+
+def look_here_for_modules() -> None:
+    """Let ``module:factory`` name modules of the current folder, in this process and in its workers.
+
+    The folder comes last: a file there never takes the place of an installed package.
+    """
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+
+
 def environment_spec(
     env: str, arguments: Sequence[str] | None = None, wrappers: Sequence[str] | None = None
 ) -> EnvironmentSpec:
     """Read ``NAME=VALUE`` arguments; values that are no TOML are texts."""
+    if ":" in env or wrappers:  # typed by the person, who so asks for these modules
+        look_here_for_modules()
     values: dict[str, Any] = {}
     for argument in arguments or ():
         name, sign, value = argument.partition("=")

@@ -17,9 +17,17 @@ from rich.markup import escape
 from rich.style import Style
 from rich.text import Text
 
-from legible.cli.options import ArgOption, VerboseOption, WrapOption, environment_spec
-from legible.environments import EnvironmentSpec, ObservationEncoder, UnfitEnvironmentError, count_actions, first_action
+from legible.cli.options import ArgOption, TrustOption, VerboseOption, WrapOption, environment_spec, open_study
+from legible.environments import (
+    CannotDrawError,
+    EnvironmentSpec,
+    ObservationEncoder,
+    UnfitEnvironmentError,
+    count_actions,
+    first_action,
+)
 from legible.errors import LegibleError
+from legible.imports import needs_extra
 
 if TYPE_CHECKING:
     from legible.guidance import GuidedPolicy, Intervention
@@ -53,14 +61,16 @@ def play(
     ] = None,
     arg: ArgOption = None,
     wrap: WrapOption = None,
+    trust: TrustOption = False,
     verbose: VerboseOption = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Watch one episode, and where rules step in if the policy is guided."""
-    spec, player = _find(target, policy, arg, wrap, seed, unguided=unguided)
+    spec, player = _find(target, policy, arg, wrap, seed, unguided=unguided, trust=trust)
     console = Console(highlight=False)
     environment = _make(spec, window=window, drawn=console.is_terminal)
     try:
-        _watch(environment, player, console, seed, 1 / fps, log)
+        with needs_extra("human", f"drawing {spec.name!r}"):
+            _watch(environment, player, console, seed, 1 / fps, log)
     finally:
         environment.close()
 
@@ -73,14 +83,13 @@ def _find(
     seed: int,
     *,
     unguided: bool,
+    trust: bool,
 ) -> tuple[EnvironmentSpec, Policy | GuidedPolicy | None]:
     """What is meant: an environment and who plays in it; None plays at random."""
     if policy is None and Path(target, "study.json").is_file():
-        from legible.study import Study  # noqa: PLC0415 (torch takes seconds to import)
-
         if arguments or wrappers:
             raise LegibleError(f"--arg and --wrap: the study in {target} has its environment already.")
-        study = Study.open(target)
+        study = open_study(Path(target), trust=trust)
         return study.environment, study.policy if unguided else study.guided_policy(seed)
     spec = environment_spec(target, arguments, wrappers)
     if policy is None:
@@ -127,6 +136,7 @@ def _watch(
     log = None if log_file is None else AuditLog(log_file)
     observation, info = env.reset(seed=seed)
     total, steps, triggered, changed, over = 0.0, 0, 0, 0, False
+    drawn = console.is_terminal
     while not over:
         action, intervention = choose(observation)
         if intervention is not None:
@@ -138,8 +148,12 @@ def _watch(
         total += float(reward)
         steps += 1
         over = bool(terminated or truncated)
-        if console.is_terminal:
-            _draw(env, console, intervention, f"step {steps}, return {total:g}", pause)
+        if drawn:
+            try:
+                _draw(env, console, intervention, f"step {steps}, return {total:g}", pause)
+            except CannotDrawError as error:
+                console.print(f"[yellow]{escape(str(error))}[/] The episode goes on without pictures.")
+                drawn = False
     if log is not None:
         log.close()
     if not console.is_terminal and env.render_mode == "ansi":
@@ -189,7 +203,7 @@ def _draw(
 
 
 def _tell(intervention: Intervention) -> str:
-    from legible.rules.wording import describe_rule  # noqa: PLC0415
+    from legible.rules import describe_rule  # noqa: PLC0415
 
     names, space = intervention.space.action_names, intervention.space
     why = "; ".join(dict.fromkeys(describe_rule(rule, space, "advice") for rule in intervention.triggered))

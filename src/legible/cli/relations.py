@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import math
 import time
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import gymnasium
 import typer
 from rich import box
 from rich.console import Console
@@ -19,30 +17,32 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from legible.environments import EnvironmentSpec
-from legible.errors import LegibleError, did_you_mean
-from legible.features import FeatureSpace
-from legible.relations import MetamorphicRelation, ShippedRelations, by_name, load_relations, shipped_relations
+from legible.cli.options import (
+    ArgOption,
+    EnvArgument,
+    JsonOption,
+    NamesOption,
+    VerboseOption,
+    WrapOption,
+    environment_spec,
+)
+from legible.errors import LegibleError
+from legible.formatting import number
 
 if TYPE_CHECKING:
+    from legible.environments import EnvironmentSpec, RelationsFile
+    from legible.features import FeatureSpace
+    from legible.relations import MetamorphicRelation
     from legible.relations.check import RelationCheck
-    from legible.relations.check.answers import Progress as OnProgress
+    from legible.relations.check.answers import OnProgress
 
-# The check itself is imported when it is used: it needs scikit-learn and PyTorch, which take seconds to load.
+# What the commands use is imported by those that use it: numba, scikit-learn and PyTorch take seconds to load.
 
 relations_app = typer.Typer(help="Relations: list them, show them, check them.", no_args_is_help=True)
 
-EnvArgument = Annotated[
-    str, typer.Argument(metavar="ENV", help="Environment: an id, such as CartPole-v1, or module:factory.")
-]
 FileArgument = Annotated[
     str | None,
     typer.Argument(metavar="FILE", help="A relations file, or the name of one that comes with the package."),
-]
-NamesOption = Annotated[Path | None, typer.Option(metavar="FILE", help="TOML file with names of features and actions.")]
-ArgOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="Argument of the environment, VALUE as in TOML; may be given repeatedly."),
 ]
 VERDICT_COLOURS = {
     "holds": "green",
@@ -57,25 +57,46 @@ def list_relations(
     env: Annotated[str | None, typer.Argument(metavar="ENV", help="Only those for this environment.")] = None,
 ) -> None:
     """List the relations files that come with the package; those with a star are used by default."""
-    shipped = _shipped_for(env) if env is not None else _all_shipped()
+    from legible.files import read_toml  # noqa: PLC0415
+
+    listed = _shipped_for(env) if env is not None else _all_shipped()
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("File", no_wrap=True)
     table.add_column("For", overflow="fold")
     table.add_column("Relations")
-    for path, (file, environments) in shipped.items():
-        relations = tomllib.loads(path.read_text(encoding="utf-8"))["relation"]
-        says = "\n".join(f"[bold]{escape(r['name'])}[/]: {escape(r.get('words', ''))}" for r in relations)
-        table.add_row(f"{file.name}{' *' if file.default else ''}", ", ".join(dict.fromkeys(environments)), says)
+    for path, (file, environments) in listed.items():
+        says = "\n".join(
+            f"[bold]{escape(r['name'])}[/]: {escape(r.get('words', ''))}" for r in read_toml(path)["relation"]
+        )
+        plain = dict.fromkeys(env.rpartition("/")[2] for env in environments)
+        table.add_row(f"{file.name}{' *' if file.default else ''}", ", ".join(plain), says)
     Console().print(table)
 
 
 @relations_app.command()
-def show(env: EnvArgument, file: FileArgument = None, names: NamesOption = None, arg: ArgOption = None) -> None:
+def show(
+    env: Annotated[
+        str,
+        typer.Argument(
+            metavar="ENV|FILE",
+            help="Environment: an id, such as CartPole-v1, or module:factory. Or, alone, the name of a file that comes "
+            "with the package, for the first environment that it is for.",
+        ),
+    ],
+    file: FileArgument = None,
+    names: NamesOption = None,
+    arg: ArgOption = None,
+    wrap: WrapOption = None,
+    verbose: VerboseOption = False,  # noqa: ARG001 (read by main)
+) -> None:
     """Show relations as tables of feature → feature; without FILE, all that come with the package for ENV."""
+    from legible.relations import by_name  # noqa: PLC0415
+
+    if file is None and (known := _environment_of(env)) is not None:
+        env, file = known, env
     console = Console()
-    spec = _spec(env, arg)
-    space = _features(spec, names)
-    for source, relations in _load(env, file, space):
+    space, loaded = _load(environment_spec(env, arg, wrap), file, names)
+    for source, relations in loaded:
         for name, group in by_name(relations).items():
             _show_group(console, f"{name} ({source})" if source != name else name, group, space)
 
@@ -89,7 +110,9 @@ def check(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
     names: NamesOption = None,
     arg: ArgOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    wrap: WrapOption = None,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Check whether ENV agrees with relations; without FILE, with all that come with the package for it.
 
@@ -97,11 +120,11 @@ def check(
     """
     from legible.relations.check import check_relations  # noqa: PLC0415
 
-    spec = _spec(env, arg)
-    space = _features(spec, names)
+    spec = environment_spec(env, arg, wrap)
+    space, loaded = _load(spec, file, names)
     console = Console()
     found: dict[str, list[RelationCheck]] = {}
-    for source, relations in _load(env, file, space):
+    for source, relations in loaded:
         with _progress(source) as report:
             found[source] = check_relations(
                 spec, relations, space, episodes=episodes, states=states, seed=seed, on_progress=report
@@ -121,73 +144,67 @@ def check(
 # --- What is meant ---------------------------------------------------------------------------------------------------
 
 
-def _spec(env: str, arguments: Sequence[str] | None) -> EnvironmentSpec:
-    """Read ``NAME=VALUE`` arguments; values that are no TOML are texts."""
-    values: dict[str, Any] = {}
-    for argument in arguments or ():
-        name, sign, value = argument.partition("=")
-        if not sign or not name.isidentifier():
-            raise LegibleError(f"--arg {argument!r}: write it as NAME=VALUE.")
-        try:
-            values[name] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            values[name] = value
-    return EnvironmentSpec(env, values)
-
-
-def _features(spec: EnvironmentSpec, names: Path | None) -> FeatureSpace:
-    from legible.relations.check import features_of  # noqa: PLC0415
+def _load(
+    spec: EnvironmentSpec, file: str | None, names: Path | None
+) -> tuple[FeatureSpace, list[tuple[str, tuple[MetamorphicRelation, ...]]]]:
+    """Read the file that is meant, or all that come with the package for the environment; also its features."""
+    from legible.environments import resolve_names, shipped_relations  # noqa: PLC0415
+    from legible.relations import resolve_relations  # noqa: PLC0415
 
     env = spec.make()
     try:
-        return features_of(env, spec.name, None if names is None else FeatureSpace.from_toml(names))
+        space = resolve_names(env, names).space
+        wanted = [entry.name for entry in shipped_relations(env)] if file is None else [file]
+        if not wanted:
+            raise LegibleError(
+                f"no relations come with the package for {spec.name!r}; write a relations file and give it as FILE."
+            )
+        texts = resolve_relations(env, space, wanted).texts
     finally:
         env.close()
+    return space, [(name, text.relations(space)) for name, text in zip(wanted, texts, strict=True)]
 
 
-def _plain_id(env: str) -> str:
-    """The id without the module that registers it."""
-    return env.rpartition(":")[2]
+def _environment_of(file: str) -> str | None:
+    """The first environment, in its latest version, that a file of this name is for, if one comes with the package."""
+    found = [environments for entry, environments in _all_shipped().values() if entry.name == file]
+    if len(found) > 1:
+        example = f"legible relations show {found[0][0]} {file}"
+        raise LegibleError(f"there are {len(found)} relations files called {file!r}; say for which ENV: {example}.")
+    if not found:
+        return None
+    name = found[0][0].rpartition("-v")[0]
+    versions = [env for env in found[0] if env.rpartition("-v")[0] == name]
+    return max(versions, key=lambda env: int(env.rpartition("-v")[2]))
 
 
-def _load(env: str, file: str | None, space: FeatureSpace) -> list[tuple[str, tuple[MetamorphicRelation, ...]]]:
-    """Read the file that is meant, or all that come with the package for the environment."""
-    shipped = shipped_relations(_plain_id(env))
-    if file is None:
-        if not shipped:
-            raise LegibleError(
-                f"no relations come with the package for {env!r}; write a relations file and give it as FILE."
-            )
-        return [(entry.name, load_relations(entry.path, space)) for entry in shipped]
-    for entry in shipped:
-        if entry.name == file:
-            return [(entry.name, load_relations(entry.path, space))]
-    if not Path(file).exists():
-        known = [entry.name for entry in shipped]
-        hint = did_you_mean(file, known) or (f" Those that come with the package: {', '.join(known)}." if known else "")
-        raise LegibleError(f"there is no relations file {file!r} for {env!r}.{hint}")
-    return [(file, load_relations(file, space))]
+def _shipped_for(env: str) -> dict[Path, tuple[RelationsFile, list[str]]]:
+    from legible.environments import EnvironmentSpec, shipped_relations  # noqa: PLC0415
 
-
-def _shipped_for(env: str) -> dict[Path, tuple[ShippedRelations, list[str]]]:
-    found = {entry.path: (entry, [_plain_id(env)]) for entry in shipped_relations(_plain_id(env))}
+    shipped = shipped_relations(env) or shipped_relations(EnvironmentSpec(env))
+    found = {entry.path: (entry, [env.rpartition(":")[2]]) for entry in shipped}
     if not found:
         raise LegibleError(f"no relations come with the package for {env!r}; 'legible relations list' lists all.")
     return found
 
 
-def _all_shipped() -> dict[Path, tuple[ShippedRelations, list[str]]]:
+def _all_shipped() -> dict[Path, tuple[RelationsFile, list[str]]]:
     """All files with the environments that they are for, installed or not."""
-    root = Path(__file__).parent.parent / "environments"
+    import gymnasium  # noqa: PLC0415
+
+    from legible.environments import all_domains, shipped_relations  # noqa: PLC0415
+    from legible.files import read_toml  # noqa: PLC0415
+
     ids = dict.fromkeys(gymnasium.registry)
-    for path in sorted(root.glob("*/relations/*.toml")):
-        for relation in tomllib.loads(path.read_text(encoding="utf-8"))["relation"]:
-            ids |= dict.fromkeys(relation.get("holds", {}))
-    found: dict[Path, tuple[ShippedRelations, list[str]]] = {}
+    for domain in all_domains():
+        for file in domain.relations:
+            for relation in read_toml(file.path)["relation"]:
+                # Names without a version ("pacman") stand for several environments.
+                ids |= dict.fromkeys(env for env in relation.get("holds", {}) if "-v" in env)
+    found: dict[Path, tuple[RelationsFile, list[str]]] = {}
     for env in ids:
-        # Names without a version ("pacman") stand for several environments.
-        for entry in shipped_relations(env) if "-v" in env else ():
-            found.setdefault(entry.path, (entry, []))[1].append(env.rpartition("/")[2])
+        for entry in shipped_relations(env):
+            found.setdefault(entry.path, (entry, []))[1].append(env)
     return dict(sorted(found.items()))
 
 
@@ -252,7 +269,7 @@ def _actions(answer: RelationCheck) -> str:
 def _deviation(answer: RelationCheck) -> str:
     if math.isnan(answer.deviation):
         return ""
-    return f"{answer.deviation:.3g}" + (f" ({escape(answer.deviation_of)})" if answer.deviation_of else "")
+    return number(answer.deviation) + (f" ({escape(answer.deviation_of)})" if answer.deviation_of else "")
 
 
 def _worst_first(checks: Sequence[RelationCheck]) -> list[RelationCheck]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
-    from legible.reproduction.plan import Job
+    from legible.reproduction import Job
 
 
 def reproduce(

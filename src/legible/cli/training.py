@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from legible.formatting import number, with_error
 from legible.policies.zoo import zoo_names, zoo_path
 
 # What needs PyTorch or Stable-Baselines3 is imported when it is used: that takes seconds.
@@ -30,7 +31,7 @@ def train(
     Writes FILE.zip (for Stable-Baselines3) and FILE.safetensors. A training that was stopped goes on from its last
     checkpoint when the same command is given again.
     """
-    from legible.training.sb3 import train as train_policy  # noqa: PLC0415
+    from legible.training import train as train_policy  # noqa: PLC0415
 
     target = out or Path("policies") / f"{env.split('/')[-1].replace(':', '-')}-{algo}-{seed}"
     console = Console()
@@ -51,7 +52,7 @@ def train(
         )
     played = trained.evaluation
     console.print(
-        f"Mean return {played.mean_return:.1f} ± {played.standard_error:.1f} over {played.episodes} greedy episodes."
+        f"Mean return {with_error(played.mean_return, played.standard_error)} over {played.episodes} greedy episodes."
     )
     console.print(f"{trained.zip}, {trained.safetensors}", highlight=False, soft_wrap=True)
 
@@ -67,8 +68,8 @@ def zoo() -> None:
         policy = load_policy(zoo_path(name))
         said = policy.metadata if isinstance(policy, NetworkPolicy) else {}
         played = said.get("evaluation", {})
-        result = f"{played['mean_return']:.0f} ± {played['standard_error']:.0f}" if played else ""
-        table.add_row(f"zoo:{name}", str(said.get("algorithm", "")), f"{said.get('steps', 0):,}", result)
+        result = with_error(played["mean_return"], played["standard_error"]) if played else ""
+        table.add_row(f"zoo:{name}", str(said.get("algorithm", "")), number(said.get("steps", 0)), result)
     Console().print(table)
 
 
@@ -77,6 +78,6 @@ def export(
     zip_file: Annotated[Path, typer.Argument(metavar="ZIP", help="The zip to write.")],
 ) -> None:
     """Write a policy as a zip that Stable-Baselines3's DQN.load or PPO.load accepts."""
-    from legible.training.sb3 import export_sb3  # noqa: PLC0415
+    from legible.training import export_sb3  # noqa: PLC0415
 
     Console().print(f"wrote {export_sb3(policy, zip_file)}", highlight=False, soft_wrap=True)

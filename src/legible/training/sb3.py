@@ -18,19 +18,22 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
-from stable_baselines3 import DQN, PPO
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import nn
 
-from legible.environments import EnvironmentSpec, UnfitEnvironmentError, feature_space_of
+from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
+from legible.imports import needs_extra
 from legible.policies import Activation, NetworkPolicy, OneHot, Plain, load_policy, save_policy
 from legible.streams import check_seed
 from legible.training.dqn import DqnSettings
-from legible.training.fleet import EVALUATION_EPISODES, Evaluation, evaluate
+from legible.training.plan import EVALUATION_EPISODES, PolicyEvaluation, action_names, evaluate_policy
 from legible.training.ppo import PpoSettings
 from legible.training.presets import Algorithm, Preset, preset
+
+with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"):
+    from stable_baselines3 import DQN, PPO
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 Model: TypeAlias = DQN | PPO
 _REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
@@ -67,13 +70,13 @@ class TrainingError(LegibleError):
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingResult:
     """What came out of a training."""
 
     zip: Path
     safetensors: Path
     steps: int
-    evaluation: Evaluation
+    evaluation: PolicyEvaluation
 
 
 def sb3_arguments(settings: DqnSettings | PpoSettings) -> dict[str, Any]:
@@ -103,7 +106,7 @@ def train(
     checkpoint_steps: int = 100_000,
     n_episodes: int = EVALUATION_EPISODES,
     on_progress: Callable[[int, int], None] | None = None,
-) -> Trained:
+) -> TrainingResult:
     """Train one policy with Stable-Baselines3.
 
     A training that was stopped goes on from its last checkpoint when it is called again with the same arguments; the
@@ -138,21 +141,21 @@ def train(
 
     Returns
     -------
-    Trained
+    TrainingResult
         The files, and how the policy plays.
     """
     spec = env if isinstance(env, EnvironmentSpec) else EnvironmentSpec(env)
-    plan = _planned(spec, algo, steps, settings, reward_scale)
+    plan = _preset_with(spec, algo, steps, settings, reward_scale)
     stem = _stem(out)
     stem.parent.mkdir(parents=True, exist_ok=True)
     environments = _environments(spec, plan)
     try:
         checkpoint = _Checkpoint(stem, _description(spec, algo, plan, check_seed(seed)))
-        model = checkpoint.load(environments, device) or _fresh(environments, plan, seed, device)
+        model = checkpoint.load(environments, device) or _new_model(environments, plan, seed, device)
         remaining = plan.total_steps - model.num_timesteps
         if remaining > 0:
-            watch = _Watch(checkpoint, checkpoint_steps, plan.total_steps, on_progress)
-            model.learn(remaining, callback=watch, reset_num_timesteps=False)
+            callback = _ProgressCallback(checkpoint, checkpoint_steps, plan.total_steps, on_progress)
+            model.learn(remaining, callback=callback, reset_num_timesteps=False)
         trained = _finish(model, spec, algo, plan, seed, stem, n_episodes)
     finally:
         environments.close()
@@ -160,7 +163,7 @@ def train(
     return trained
 
 
-def _planned(
+def _preset_with(
     spec: EnvironmentSpec,
     algo: Algorithm,
     steps: int | None,
@@ -196,7 +199,7 @@ def _environments(spec: EnvironmentSpec, plan: Preset) -> VecEnv:
     return DummyVecEnv([make] * plan.settings.n_envs)
 
 
-def _fresh(environments: VecEnv, plan: Preset, seed: int, device: str) -> Model:
+def _new_model(environments: VecEnv, plan: Preset, seed: int, device: str) -> Model:
     kind = DQN if isinstance(plan.settings, DqnSettings) else PPO
     model: Model = kind("MlpPolicy", environments, seed=seed, device=device, **sb3_arguments(plan.settings))
     return model
@@ -278,7 +281,7 @@ class _Checkpoint:
         self._folder.rmdir()
 
 
-class _Watch(BaseCallback):
+class _ProgressCallback(BaseCallback):
     """Saves checkpoints and tells how far the training is."""
 
     def __init__(
@@ -305,15 +308,12 @@ class _Watch(BaseCallback):
 
 def _finish(
     model: Model, spec: EnvironmentSpec, algo: Algorithm, plan: Preset, seed: int, stem: Path, n_episodes: int
-) -> Trained:
+) -> TrainingResult:
     """Write both files and measure the policy."""
     policy = load_policy(model)
     if not isinstance(policy, NetworkPolicy):
         raise TrainingError(f"the policy that came out is no plain network but a {type(policy).__name__}.")
-    evaluation = evaluate(policy, spec, n_episodes)
-    env = spec.make()
-    actions = tuple(action.name for action in feature_space_of(env).actions)
-    env.close()
+    evaluation = evaluate_policy(policy, spec, n_episodes)
     metadata = {
         **_description(spec, algo, plan, seed),
         "algorithm": algo.upper(),
@@ -327,12 +327,16 @@ def _finish(
     model.save(part)
     part.replace(zip_file)
     file = save_policy(
-        policy, stem.with_name(f"{stem.name}.safetensors"), metadata=metadata, action_names=actions, env_id=spec.name
+        policy,
+        stem.with_name(f"{stem.name}.safetensors"),
+        metadata=metadata,
+        action_names=action_names(spec),
+        env_id=spec.name,
     )
-    return Trained(zip_file, file, model.num_timesteps, evaluation)
+    return TrainingResult(zip_file, file, model.num_timesteps, evaluation)
 
 
-class _Spaces(gymnasium.Env[Any, Any]):
+class _SpacesOnly(gymnasium.Env[Any, Any]):
     """An environment that has spaces and nothing else: what a model of Stable-Baselines3 needs to be built."""
 
     def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
@@ -373,7 +377,7 @@ def export_sb3(policy_path: str | os.PathLike[str] | NetworkPolicy, zip_path: st
 
 def _model_of(policy: NetworkPolicy) -> Model:
     kind = DQN if policy.kind == "values" else PPO
-    env = _Spaces(*_spaces_of(policy))
+    env = _SpacesOnly(*_spaces_of(policy))
     hidden = [layer.n_outputs for layer in policy.layers[:-1]]
     arguments = {
         **_known_hyperparameters(policy.metadata, kind),
@@ -441,7 +445,7 @@ def _spaces_of(policy: NetworkPolicy) -> tuple[spaces.Space[Any], spaces.Space[A
     if policy.env_id is not None:
         try:
             env = EnvironmentSpec(policy.env_id, arguments).make()
-        except UnfitEnvironmentError:
+        except LegibleError:
             pass
         else:
             env.close()

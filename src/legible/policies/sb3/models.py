@@ -7,7 +7,6 @@ everything else a copy of the model's own policy: training the model further cha
 from __future__ import annotations
 
 import copy
-import importlib
 import math
 import pickle
 from collections.abc import Sequence
@@ -19,12 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from gymnasium import spaces
-from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
-from stable_baselines3.common.preprocessing import is_image_space
-from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
-from stable_baselines3.dqn.policies import DQNPolicy
 from torch import nn
 
+from legible.imports import needs_extra, optional_package
 from legible.policies.actors.observations import Statistics, batch_of, normalised_batch
 from legible.policies.encoding import Encoding, OneHot, Plain
 from legible.policies.network import Layer, NetworkPolicy, layers_of_modules
@@ -33,6 +29,12 @@ from legible.policies.sb3.archive import read_contents
 from legible.policies.sb3.description import ALGORITHMS, Algorithm, algorithm_of, trained_normalised
 from legible.policies.vec_normalize import normalisation_of_vec_normalize
 from legible.policies.wrapped import FunctionPolicy, ModuleFunction, check_finite, device_of
+
+with needs_extra("sb3", "a zip that Stable-Baselines3's own loader has to open"):
+    from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
+    from stable_baselines3.common.preprocessing import is_image_space
+    from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
+    from stable_baselines3.dqn.policies import DQNPolicy
 
 Sb3Model: TypeAlias = Any
 """A model or a policy of Stable-Baselines3."""
@@ -51,10 +53,7 @@ def load_trusted_zip(path: Path, algorithm: Algorithm | None) -> tuple[Sb3Model,
     contents = read_contents(path)
     name = algorithm_of(contents, algorithm, any_policy_class=True)
     package = "stable_baselines3" if name in ("DQN", "PPO", "A2C", "SAC", "TD3", "DDPG") else "sb3_contrib"
-    try:
-        loader = getattr(importlib.import_module(package), name)
-    except ModuleNotFoundError as error:
-        raise PolicyError(f"{path}: a {name} policy needs the package {package.replace('_', '-')}") from error
+    loader = getattr(optional_package(package, "sb3", f"the {name} policy in {path}"), name)
     try:
         return loader.load(path, device="cpu"), trained_normalised(contents)
     except Exception as error:

@@ -1,7 +1,7 @@
 """Check the fused kernels against PyTorch in double precision on this machine's GPU, and measure them.
 
-``python -m legible.training.selfcheck --policies 20 --inputs 69`` prints errors, a table of times and the fastest
-cut whose results are as good as float32's, as JSON that ``train_zoo --fused`` takes.
+``python -m legible.training.check_fused --policies 20 --inputs 69`` prints errors, a table of times and the fastest
+tiling whose results are as good as float32's, as JSON that ``train_zoo --fused`` takes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from legible.training.adam import Adam
-from legible.training.networks import NetworkShape, default_beginning, forward, layer_views
+from legible.training.gradient_step import TorchStep, TrainableNetworks
+from legible.training.networks import NetworkShape, default_parameters, forward, layer_views
 from legible.training.replay import Replay
-from legible.training.steps import Learner, TorchStep
 
 if TYPE_CHECKING:
     from legible.training.fused import FusedSettings, FusedStep
@@ -34,10 +34,10 @@ _FLOAT32_RATE, _TF32_RATE, _MEMORY_RATE = 67e6, 495e6, 4.3e6
 
 @dataclass
 class Problem:
-    """Random networks and transitions, the same for every engine."""
+    """Random networks and transitions, the same for every backend."""
 
     shape: NetworkShape
-    beginnings: Tensor
+    initial_parameters: Tensor
     observations: Tensor
     actions: Tensor
     targets: Tensor
@@ -50,7 +50,7 @@ class Problem:
         """Draw observations like PAC-Man's (flags and small numbers) and targets like its returns."""
         shape = NetworkShape((inputs, 256, 256, 5))
         generator = torch.Generator().manual_seed(0)
-        rows = np.stack([default_beginning(shape, seed) for seed in range(n)])
+        rows = np.stack([default_parameters(shape, seed) for seed in range(n)])
         observations = torch.randint(0, 3, (n, capacity, inputs), generator=generator).float()
         observations[:, :, ::7] *= 4.5
         actions = torch.randint(0, 5, (n, capacity), generator=generator, dtype=torch.int32)
@@ -60,12 +60,12 @@ class Problem:
         adam = Adam(1e-4, max_grad_norm=0.3)
         coefficients = torch.tensor(adam.coefficients(0, STEPS))
         moved = (t.to(device) for t in (torch.tensor(rows), observations, actions, targets, places))
-        beginnings, observations, actions, targets, places = moved
-        return cls(shape, beginnings, observations, actions, targets, places, adam, coefficients.to(device))
+        initial_parameters, observations, actions, targets, places = moved
+        return cls(shape, initial_parameters, observations, actions, targets, places, adam, coefficients.to(device))
 
-    def learner(self, dtype: torch.dtype = torch.float32) -> Learner:
+    def networks(self, dtype: torch.dtype = torch.float32) -> TrainableNetworks:
         """Fresh networks."""
-        return Learner.of(self.shape, self.beginnings.to(dtype).clone())
+        return TrainableNetworks.of(self.shape, self.initial_parameters.to(dtype).clone())
 
     def replay(self, dtype: torch.dtype = torch.float32) -> Replay:
         """A full replay buffer."""
@@ -92,31 +92,31 @@ def _relative(found: Tensor, wanted: Tensor) -> float:
     return float("nan") if bool(errors.isnan().any()) else float(errors.quantile(0.5))
 
 
-def run_steps(step: Any, learner: Learner, problem: Problem) -> tuple[Tensor, Tensor]:
+def run_steps(step: Any, networks: TrainableNetworks, problem: Problem) -> tuple[Tensor, Tensor]:
     """The gradients of the first step, and how far eight steps move the parameters."""
     columns = problem.shape.n_parameters
     step.gradients[:, :columns] = float("nan")  # whatever is not written shows
     step.fill_gradients(problem.batch(0))
     gradients = step.gradients[:, :columns].clone()
     for i in range(STEPS):
-        step(problem.batch(i), problem.coefficients[i].to(learner.parameters.dtype))
-    return gradients, learner.parameters - problem.beginnings.to(learner.parameters.dtype)
+        step(problem.batch(i), problem.coefficients[i].to(networks.parameters.dtype))
+    return gradients, networks.parameters - problem.initial_parameters.to(networks.parameters.dtype)
 
 
 class Reference:
     """The double-precision results that others are compared with."""
 
     def __init__(self, problem: Problem) -> None:
-        learner = problem.learner(torch.float64)
-        step = TorchStep(learner, problem.replay(torch.float64), problem.adam)
+        networks = problem.networks(torch.float64)
+        step = TorchStep(networks, problem.replay(torch.float64), problem.adam)
         self._problem = problem
-        self._gradients, self._moves = run_steps(step, learner, problem)
+        self._gradients, self._moves = run_steps(step, networks, problem)
 
-    def errors(self, make: Callable[[Learner, Replay], Any]) -> tuple[float, float]:
+    def errors(self, make: Callable[[TrainableNetworks, Replay], Any]) -> tuple[float, float]:
         """Relative errors of the gradients and of the eight steps' moves."""
-        learner = self._problem.learner()
-        step = make(learner, self._problem.replay())
-        gradients, moves = run_steps(step, learner, self._problem)
+        networks = self._problem.networks()
+        step = make(networks, self._problem.replay())
+        gradients, moves = run_steps(step, networks, self._problem)
         return _relative(gradients, self._gradients), _relative(moves, self._moves)
 
 
@@ -142,9 +142,9 @@ def microseconds(work: Callable[[], None], repeats: int, samples: int = 7) -> fl
     return statistics.median(times)
 
 
-def _row_cuts(precisions: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _row_tilings(precisions: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     # rows, depth, warps, stages
-    cuts = (
+    tilings = (
         (16, 32, 4, 3),
         (32, 16, 4, 3),
         (16, 16, 4, 3),
@@ -154,8 +154,8 @@ def _row_cuts(precisions: tuple[str, ...]) -> Iterator[dict[str, Any]]:
         (16, 16, 8, 4),
     )
     for precision in precisions:
-        # All cuts for the first way to multiply, three for the others.
-        for rows, depth, warps, stages in cuts if precision == precisions[0] else cuts[:3]:
+        # All tilings for the first way to multiply, three for the others.
+        for rows, depth, warps, stages in tilings if precision == precisions[0] else tilings[:3]:
             yield {
                 "precision": precision,
                 "row_block": rows,
@@ -165,7 +165,7 @@ def _row_cuts(precisions: tuple[str, ...]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _weight_cuts() -> Iterator[dict[str, Any]]:
+def _weight_tilings() -> Iterator[dict[str, Any]]:
     # in, out, depth, warps, stages; below 64 rows the products are the warps' own, without a detour by shared memory
     for in_block, out_block, depth, warps, stages in (
         (128, 64, 32, 4, 3),
@@ -186,13 +186,13 @@ def _weight_cuts() -> Iterator[dict[str, Any]]:
         }
 
 
-def _adam_cuts() -> Iterator[dict[str, Any]]:
+def _adam_tilings() -> Iterator[dict[str, Any]]:
     for block, warps in ((512, 4), (1024, 4), (2048, 8), (4096, 8)):
         yield {"adam_block": block, "adam_warps": warps}
 
 
 class Tuner:
-    """Times the cuts of the kernels one by one and keeps the fastest of each."""
+    """Times the tilings of the kernels one by one and keeps the fastest of each."""
 
     def __init__(self, problem: Problem, reference: Reference, worst_error: float) -> None:
         self._problem, self._reference, self._worst = problem, reference, worst_error
@@ -202,44 +202,46 @@ class Tuner:
 
         problem = self._problem
         batch = problem.batch(0).shape[1]
-        return FusedStep(problem.learner(), problem.replay(), problem.adam, batch, settings)
+        return FusedStep(problem.networks(), problem.replay(), problem.adam, batch, settings)
 
     def error(self, settings: FusedSettings) -> tuple[float, float]:
-        """Errors of a cut."""
+        """Errors of a tiling."""
         from legible.training.fused import FusedStep  # noqa: PLC0415
 
         batch = self._problem.batch(0).shape[1]
         return self._reference.errors(
-            lambda learner, replay: FusedStep(learner, replay, self._problem.adam, batch, settings)
+            lambda networks, replay: FusedStep(networks, replay, self._problem.adam, batch, settings)
         )
 
-    def best(self, settings: FusedSettings, cuts: Iterator[dict[str, Any]], part: str) -> FusedSettings:
-        """Print the time of every cut and return the fastest whose errors are small enough."""
+    def best(self, settings: FusedSettings, tilings: Iterator[dict[str, Any]], part: str) -> FusedSettings:
+        """Print the time of every tiling and return the fastest whose errors are small enough."""
         times: dict[FusedSettings, float] = {}
-        for cut in cuts:
-            candidate = replace(settings, **cut)
+        for tiling in tilings:
+            candidate = replace(settings, **tiling)
             try:
                 gradients, moves = self.error(candidate)
                 argument = self._problem.coefficients[0] if part == "update" else self._problem.batch(0)
                 taken = microseconds(partial(getattr(self._step(candidate), part), argument), 32)
-            except Exception as error:  # a cut that does not fit the chip is no reason to stop
+            except Exception as error:  # a tiling that does not fit the chip is no reason to stop
                 print(
-                    f"  {part:16s} {_words(cut)}: {type(error).__name__}: {str(error).splitlines()[0][:90]}", flush=True
+                    f"  {part:16s} {_words(tiling)}: {type(error).__name__}: {str(error).splitlines()[0][:90]}",
+                    flush=True,
                 )
                 continue
             # Adam turns the smallest gradients into whole steps, so moves only show gross mistakes.
             fine = gradients <= self._worst and moves <= 0.05
             verdict = "" if fine else "  (not exact enough)"
             print(
-                f"  {part:16s} {_words(cut)}: {taken:6.1f} µs, errors {gradients:.1e} {moves:.1e}{verdict}", flush=True
+                f"  {part:16s} {_words(tiling)}: {taken:6.1f} µs, errors {gradients:.1e} {moves:.1e}{verdict}",
+                flush=True,
             )
             if fine:
                 times[candidate] = taken
         return min(times, key=lambda key: times[key]) if times else settings
 
 
-def _words(cut: dict[str, Any]) -> str:
-    return " ".join(f"{value}" for value in cut.values())
+def _words(tiling: dict[str, Any]) -> str:
+    return " ".join(f"{value}" for value in tiling.values())
 
 
 def _work(n: int, shape: NetworkShape, batch: int) -> tuple[float, float]:
@@ -270,7 +272,7 @@ def actions_differ(step: Any, problem: Problem, rows: int = 8) -> float:
     observations = problem.observations[:, :rows].contiguous()
     actions = torch.full(observations.shape[:2], -1, dtype=torch.int64, device=observations.device)
     step.best_actions(observations, actions)
-    values = forward(layer_views(problem.beginnings.double(), problem.shape), observations.double())[-1]
+    values = forward(layer_views(problem.initial_parameters.double(), problem.shape), observations.double())[-1]
     if bool((actions < 0).any()) or bool((actions >= values.shape[2]).any()):
         return 1.0
     missed = values.amax(dim=2) - values.gather(2, actions.unsqueeze(2)).squeeze(2)
@@ -278,18 +280,18 @@ def actions_differ(step: Any, problem: Problem, rows: int = 8) -> float:
 
 
 def _check_acting(fused: FusedStep, problem: Problem) -> None:
-    fresh = type(fused)(problem.learner(), problem.replay(), problem.adam, problem.batch(0).shape[1], fused.settings)
+    fresh = type(fused)(problem.networks(), problem.replay(), problem.adam, problem.batch(0).shape[1], fused.settings)
     wrong = actions_differ(fresh, problem)
     observations = problem.observations[:, :8].contiguous()
     actions = torch.zeros(observations.shape[:2], dtype=torch.int64, device=observations.device)
-    plain = TorchStep(problem.learner(), problem.replay(), problem.adam)
+    plain = TorchStep(problem.networks(), problem.replay(), problem.adam)
     times = [microseconds(partial(step.best_actions, observations, actions), 16) for step in (plain, fresh)]
     print(
         f"acting in 8 environments: PyTorch {times[0]:.1f} µs, fused {times[1]:.1f} µs; {wrong:.0%} wrong", flush=True
     )
 
 
-def selfcheck(
+def check_fused(
     n: int,
     inputs: int,
     batch: int = 256,
@@ -305,14 +307,14 @@ def selfcheck(
     problem = Problem.random(n, inputs, batch, device)
     print(floor_text(n, problem.shape, batch))
     reference = Reference(problem)
-    torch_errors = reference.errors(lambda learner, replay: TorchStep(learner, replay, problem.adam))
-    step = TorchStep(problem.learner(), problem.replay(), problem.adam)
+    torch_errors = reference.errors(lambda networks, replay: TorchStep(networks, replay, problem.adam))
+    step = TorchStep(problem.networks(), problem.replay(), problem.adam)
     taken = microseconds(lambda: step(problem.batch(0), problem.coefficients[0]), 16)
     print(f"PyTorch: {taken:.1f} µs an update, errors {torch_errors[0]:.1e} (gradients) {torch_errors[1]:.1e} (moves)")
     tuner = Tuner(problem, reference, worst)
-    settings = tuner.best(FusedSettings(), _row_cuts(precisions), "run_rows")
-    settings = tuner.best(settings, _weight_cuts(), "run_weights")
-    settings = tuner.best(settings, _adam_cuts(), "update")
+    settings = tuner.best(FusedSettings(), _row_tilings(precisions), "run_rows")
+    settings = tuner.best(settings, _weight_tilings(), "run_weights")
+    settings = tuner.best(settings, _adam_tilings(), "update")
     fused = tuner._step(settings)
     taken = microseconds(lambda: fused(problem.batch(0), problem.coefficients[0]), 32)
     gradients, moves = tuner.error(settings)
@@ -332,7 +334,7 @@ def main() -> None:
     parser.add_argument("--precisions", default="tf32x3,bf16x3,tf32", help="ways to multiply, with commas between")
     parser.add_argument("--worst", type=float, default=5e-6, help="largest relative error of gradients that is allowed")
     given = parser.parse_args()
-    selfcheck(
+    check_fused(
         given.policies, given.inputs, given.batch, precisions=tuple(given.precisions.split(",")), worst=given.worst
     )
 

@@ -1,5 +1,7 @@
 """The relations file: metamorphic relations as TOML. Nothing in it is executed.
 
+- `load_relations`, `parse_relations`: read a file, or the text of one.
+
 A file holds one or more relations. This one is PAC-Man's 90° turn::
 
     [[relation]]
@@ -64,26 +66,23 @@ features (``negate``, ``reflect``, ``map``, ``ignore``, ``drop``) a name that en
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from legible.errors import did_you_mean
 from legible.features import FeatureSpace
-from legible.relations.relation import (
+from legible.features.patterns import fill_pattern, match_pattern
+from legible.files import parse_toml, read_text
+from legible.relations.places import Place, RelationFileError, Source
+from legible.relations.relation import FeatureRelation, MetamorphicRelation
+from legible.relations.values import (
     ANY,
     EQUAL,
     NEGATE,
     Affine,
     Anything,
-    Equal,
-    FeatureRelation,
-    MetamorphicRelation,
     RelationError,
     Table,
     ValueRelation,
@@ -93,15 +92,6 @@ from legible.relations.relation import (
 HOLDS = ("yes", "nearly", "partly", "no")
 _ABOUT_PEOPLE = ("name", "words", "actions", "holds", "note")
 _ACTION_KEYS = ("cycle", "swap", "same", "map")
-
-
-class RelationFileError(RelationError):
-    """A relations file that cannot be used; says in which line and why."""
-
-    def __init__(self, where: str, line: int, message: str) -> None:
-        super().__init__(f"{where}:{line}: {message}")
-        self.where = where
-        self.line = line
 
 
 def load_relations(path: str | Path, space: FeatureSpace) -> tuple[MetamorphicRelation, ...]:
@@ -114,14 +104,7 @@ def load_relations(path: str | Path, space: FeatureSpace) -> tuple[MetamorphicRe
     space
         The features and actions that it speaks of.
     """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RelationError(f"{path}: cannot be read ({error.strerror}).") from error
-    except UnicodeDecodeError as error:
-        raise RelationError(f"{path}: is not valid TOML: it is not UTF-8 text ({error.reason}).") from error
-    return parse_relations(text, space, str(path))
+    return parse_relations(read_text(path, RelationError), space, str(path))
 
 
 def parse_relations(text: str, space: FeatureSpace, where: str = "relations") -> tuple[MetamorphicRelation, ...]:
@@ -132,13 +115,8 @@ def parse_relations(text: str, space: FeatureSpace, where: str = "relations") ->
     >>> [(r.name, r.action, r.image_action, len(r.features)) for r in parse_relations(toml, space)]
     [('mirror', 0, 1, 2), ('mirror', 1, 0, 2)]
     """
-    source = _Source(where, text)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        position = re.search(r"at line (\d+)", str(error))
-        line = int(position[1]) if position else text.count("\n") + 1
-        raise RelationFileError(where, line, f"this is not valid TOML: {error}.") from error
+    data = _parse(text, where)
+    source = Source(where, text)
     for key in data:
         if key != "relation":
             raise source.at(None, key).error(f"unknown key {key!r}; a relations file consists of [[relation]] tables.")
@@ -150,65 +128,14 @@ def parse_relations(text: str, space: FeatureSpace, where: str = "relations") ->
     )
 
 
-# --- Where things stand in the text ----------------------------------------------------------------------------------
-
-_QUOTED_OR_COMMENT = re.compile(
-    r'"""(?:\\.|[^\\])*?"""|' r"'''.*?'''|" r'"(?:\\.|[^"\\\n])*"|' r"'[^'\n]*'|" r"#[^\n]*", re.DOTALL
-)
-
-
-class _Source:
-    """The text of a file, in which lines are found by what stands in them: TOML readers give no positions."""
-
-    def __init__(self, where: str, text: str) -> None:
-        self.where = where
-
-        def blank(found: re.Match[str]) -> str:
-            # Comments and texts of many lines may look like statements; empty them, but keep their lines.
-            piece = found[0]
-            return "\n" * piece.count("\n") if piece.startswith(("#", '"""', "'''")) else piece
-
-        self.lines = _QUOTED_OR_COMMENT.sub(blank, text).split("\n")
-        heads = [i for i, line in enumerate(self.lines) if re.match(r"\s*\[\[\s*relation\s*\]\]", line)]
-        self._ranges = list(zip(heads, [*heads[1:], len(self.lines)], strict=False))
-
-    def at(self, relation: int | None, key: str) -> _Place:
-        return _Place(self, relation, key)
-
-    def range_of(self, relation: int | None) -> tuple[int, int]:
-        if relation is None or relation >= len(self._ranges):
-            return 0, len(self.lines)
-        return self._ranges[relation]
-
-    def find(self, pattern: str, first: int, last: int) -> int | None:
-        return next((i for i in range(first, last) if re.search(pattern, self.lines[i])), None)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A statement of a file: the key, in the relation with this number."""
-
-    source: _Source
-    relation: int | None
-    key: str
-
-    def line(self, token: str = "") -> int:
-        """The line of the statement (of the relation's head without a key), or of a text in it; they count from 1."""
-        first, last = self.source.range_of(self.relation)
-        found = self._find_key(first, last) if self.key else None
-        start = first if found is None else found
-        if token:
-            there = self.source.find(rf"""(?<![\w.*-]){re.escape(token)}(?![\w.*-])""", start, last)
-            start = start if there is None else there
-        return start + 1
-
-    def _find_key(self, first: int, last: int) -> int | None:
-        key = re.escape(self.key)
-        own_line = self.source.find(rf"""^\s*(\[+\s*(relation\s*\.\s*)?)?["']?{key}["']?\s*[=.\]]""", first, last)
-        return self.source.find(rf"""[{{,\s]["']?{key}["']?\s*=""", first, last) if own_line is None else own_line
-
-    def error(self, message: str, token: str = "") -> RelationFileError:
-        return RelationFileError(self.source.where, self.line(token), message)
+def _parse(text: str, where: str) -> dict[str, Any]:
+    try:
+        return parse_toml(text, where, RelationError)
+    except RelationError as error:
+        message = str(error).removeprefix(f"{where}: ")
+        position = re.search(r"\bline (\d+)", message)
+        line = int(position[1]) if position else text.count("\n") + 1
+        raise RelationFileError(where, line, message) from error
 
 
 # --- Reading one relation --------------------------------------------------------------------------------------------
@@ -217,13 +144,13 @@ class _Place:
 class _RelationReader:
     """Turns one [[relation]] table into metamorphic relations."""
 
-    def __init__(self, source: _Source, number: int, data: Mapping[str, Any], space: FeatureSpace) -> None:
+    def __init__(self, source: Source, number: int, data: Mapping[str, Any], space: FeatureSpace) -> None:
         self.source = source
         self.number = number
         self.data = data
         self.space = space
         self.pairing = _Pairing(space)
-        self.statements: dict[str, Callable[[Any, _Place], None]] = {
+        self.statements: dict[str, Callable[[Any, Place], None]] = {
             "cycle": self._cycle,
             "swap": self._cycle,
             "shift": self._shift,
@@ -252,7 +179,7 @@ class _RelationReader:
             for a, b in actions
         )
 
-    def _place(self, key: str) -> _Place:
+    def _place(self, key: str) -> Place:
         return self.source.at(self.number, key)
 
     def _text(self, key: str) -> str:
@@ -300,7 +227,7 @@ class _RelationReader:
             pairs[first] = second
         return [(self.space.action_index(first), self.space.action_index(second)) for first, second in pairs.items()]
 
-    def _named_actions(self, given: Mapping[str, Any], place: _Place) -> Iterator[tuple[str, str]]:
+    def _named_actions(self, given: Mapping[str, Any], place: Place) -> Iterator[tuple[str, str]]:
         for key, value in given.items():
             if key in {"cycle", "swap"}:
                 for names in _lists(value, key, place):
@@ -317,7 +244,7 @@ class _RelationReader:
 
     # Statements on features
 
-    def _cycle(self, value: Any, place: _Place) -> None:
+    def _cycle(self, value: Any, place: Place) -> None:
         for patterns in _lists(value, place.key, place):
             for row in self._rows(patterns, place):
                 if len(set(row)) < len(row):
@@ -326,7 +253,7 @@ class _RelationReader:
                 for i, j in zip(row, [*row[1:], row[0]], strict=True):
                     self.pairing.add(i, j, EQUAL, place, patterns[0])
 
-    def _shift(self, value: Any, place: _Place) -> None:
+    def _shift(self, value: Any, place: Place) -> None:
         for table in _tables(value, place, ("features", "by")):
             by = table["by"]
             if not isinstance(by, int) or isinstance(by, bool) or by == 0:
@@ -334,48 +261,47 @@ class _RelationReader:
             for pattern in _texts(table["features"], "features", place):
                 self._shift_one(pattern, by, place)
 
-    def _shift_one(self, pattern: str, by: int, place: _Place) -> None:
+    def _shift_one(self, pattern: str, by: int, place: Place) -> None:
         if pattern.count("{n}") != 1:
             raise place.error(f'{pattern!r} must hold {{n}}, the row\'s number, once: "vehicle{{n}}.*".', pattern)
-        row_of = re.compile(_pattern(pattern).replace(re.escape("{n}"), r"(?P<n>0|[1-9]\d*)"))
-        matches = [(i, found) for i, name in enumerate(self.space.names) if (found := row_of.fullmatch(name))]
-        if not matches:
+        rows = {name: found for name in self.space.names if (found := _row_number(pattern, name)) is not None}
+        if not rows:
             raise place.error(f"{pattern!r} matches no feature.", pattern)
-        for i, found in matches:
-            first, last = found.span("n")
-            image = f"{found[0][:first]}{int(found['n']) + by}{found[0][last:]}"
+        for name, (first, last) in rows.items():
+            i = self.space.feature_index(name)
+            image = f"{name[:first]}{int(name[first:last]) + by}{name[last:]}"
             if image in self.space.names:
                 self.pairing.add(i, self.space.feature_index(image), EQUAL, place, pattern)
             else:
                 self.pairing.drop(i, place, pattern)
 
-    def _negate(self, value: Any, place: _Place) -> None:
+    def _negate(self, value: Any, place: Place) -> None:
         self._each(_texts(value, "negate", place), NEGATE, place)
 
-    def _ignore(self, value: Any, place: _Place) -> None:
+    def _ignore(self, value: Any, place: Place) -> None:
         self._each(_texts(value, "ignore", place), ANY, place)
 
-    def _reflect(self, value: Any, place: _Place) -> None:
+    def _reflect(self, value: Any, place: Place) -> None:
         for table in _tables(value, place, ("features", "about")):
             relation = reflect(_number(table["about"], "about", place))
             self._each(_texts(table["features"], "features", place), relation, place)
 
-    def _map(self, value: Any, place: _Place) -> None:
+    def _map(self, value: Any, place: Place) -> None:
         for table in _tables(value, place, ("features", "values")):
             relation = _table_of_values(table["values"], place)
             self._each(_texts(table["features"], "features", place), relation, place)
 
-    def _each(self, patterns: Iterable[str], relation: ValueRelation, place: _Place) -> None:
+    def _each(self, patterns: Iterable[str], relation: ValueRelation, place: Place) -> None:
         for pattern in patterns:
             for i in self._named(pattern, place):
                 self.pairing.add(i, i, relation, place, pattern)
 
-    def _drop(self, value: Any, place: _Place) -> None:
+    def _drop(self, value: Any, place: Place) -> None:
         for pattern in _texts(value, "drop", place):
             for i in self._named(pattern, place):
                 self.pairing.drop(i, place, pattern)
 
-    def _pair(self, value: Any, place: _Place) -> None:
+    def _pair(self, value: Any, place: Place) -> None:
         optional = ("negate", "about", "times", "plus", "values", "any")
         for table in _tables(value, place, ("from", "to"), optional):
             patterns = [table["from"], table["to"]]
@@ -385,32 +311,32 @@ class _RelationReader:
             for i, j in self._rows(patterns, place):
                 self.pairing.add(i, j, relation, place, patterns[0])
 
-    def _named(self, pattern: str, place: _Place) -> list[int]:
+    def _named(self, pattern: str, place: Place) -> list[int]:
         """The features that one name stands for; only a name that ends in ``?`` may stand for none."""
         name = pattern.removesuffix("?")
-        if name != pattern and not any(re.fullmatch(_pattern(name), known) for known in self.space.names):
+        if name != pattern and all(match_pattern(name, known) is None for known in self.space.names):
             return []
         return [i for (i,) in self._rows([name], place)]
 
-    def _rows(self, patterns: Sequence[str], place: _Place) -> list[tuple[int, ...]]:
+    def _rows(self, patterns: Sequence[str], place: Place) -> list[tuple[int, ...]]:
         """The features that the patterns name together, one row for every text that `*` can stand for."""
         stars = {pattern.count("*") for pattern in patterns}
         if len(stars) > 1:
             raise place.error(f"all of {list(patterns)} must hold the same number of '*'.", patterns[0])
         texts: dict[tuple[str, ...], tuple[str, str]] = {}
         for pattern in patterns:
-            matcher = re.compile(_pattern(pattern))
-            matches = [found for name in self.space.names if (found := matcher.fullmatch(name))]
+            found = {name: match_pattern(pattern, name) for name in self.space.names}
+            matches = {name: stands_for for name, stands_for in found.items() if stands_for is not None}
             if not matches:
                 raise place.error(self._nothing(pattern), pattern)
-            for found in matches:
-                texts.setdefault(found.groups(), (pattern, found[0]))
+            for name, stands_for in matches.items():
+                texts.setdefault(stands_for, (pattern, name))
         return [self._row(patterns, stands_for, origin, place) for stands_for, origin in texts.items()]
 
     def _row(
-        self, patterns: Sequence[str], stands_for: tuple[str, ...], origin: tuple[str, str], place: _Place
+        self, patterns: Sequence[str], stands_for: tuple[str, ...], origin: tuple[str, str], place: Place
     ) -> tuple[int, ...]:
-        names = [_fill(pattern, stands_for) for pattern in patterns]
+        names = [fill_pattern(pattern, stands_for) for pattern in patterns]
         for name, pattern in zip(names, patterns, strict=True):
             if name not in self.space.names:
                 raise place.error(
@@ -431,38 +357,39 @@ class _Pairing:
 
     def __init__(self, space: FeatureSpace) -> None:
         self._space = space
-        self._sources: dict[int, tuple[int | None, ValueRelation, _Place, int]] = {}
-        self._images: dict[int, tuple[int, int]] = {}
+        # By feature: its image, how they are related, and the statement that says so.
+        self._sources: dict[int, tuple[int | None, ValueRelation, Place, str]] = {}
+        self._images: dict[int, int] = {}
 
-    def add(self, feature: int, image: int, relation: ValueRelation, place: _Place, token: str) -> None:
+    def add(self, feature: int, image: int, relation: ValueRelation, place: Place, token: str) -> None:
         if self._is_known(feature, image, relation, place, token):
             return
-        names, line = self._space.names, place.line(token)
         if image in self._images:
-            other, where = self._images[image]
+            names, other = self._space.names, self._images[image]
+            *_, there, its_token = self._sources[other]
             raise place.error(
-                f"{names[feature]!r} and {names[other]!r} (line {where}) would both become {names[image]!r}; "
-                "the pairing of features must be one-to-one.",
+                f"{names[feature]!r} and {names[other]!r} (line {there.line(its_token)}) would both become "
+                f"{names[image]!r}; the pairing of features must be one-to-one.",
                 token,
             )
         self._check_kinds(feature, image, relation, place, token)
-        self._sources[feature] = (image, relation, place, line)
-        self._images[image] = (feature, line)
+        self._sources[feature] = (image, relation, place, token)
+        self._images[image] = feature
 
-    def drop(self, feature: int, place: _Place, token: str) -> None:
+    def drop(self, feature: int, place: Place, token: str) -> None:
         if not self._is_known(feature, None, EQUAL, place, token):
-            self._sources[feature] = (None, EQUAL, place, place.line(token))
+            self._sources[feature] = (None, EQUAL, place, token)
 
-    def _is_known(self, feature: int, image: int | None, relation: ValueRelation, place: _Place, token: str) -> bool:
+    def _is_known(self, feature: int, image: int | None, relation: ValueRelation, place: Place, token: str) -> bool:
         if feature not in self._sources:
             return False
-        *before, other, line = self._sources[feature]
+        *before, other, its_token = self._sources[feature]
         if before == [image, relation]:
             return True
-        name = self._space.names[feature]
+        name, line = self._space.names[feature], other.line(its_token)
         raise place.error(f"{name!r} is mapped in another way by {other.key!r} in line {line}.", token)
 
-    def _check_kinds(self, feature: int, image: int, relation: ValueRelation, place: _Place, token: str) -> None:
+    def _check_kinds(self, feature: int, image: int, relation: ValueRelation, place: Place, token: str) -> None:
         one, two = self._space[feature], self._space[image]
         if isinstance(relation, Anything):
             return
@@ -489,21 +416,32 @@ class _Pairing:
         return tuple(feature for feature, (image, *_) in self._sources.items() if image is None)
 
 
-def _pattern(pattern: str) -> str:
-    """A regular expression for a pattern."""
-    return re.escape(pattern).replace(re.escape("*"), "(.*)")
+def _row_number(pattern: str, name: str) -> tuple[int, int] | None:
+    """Where in a name the number stands that ``{n}`` means, from and to; None where the pattern does not match.
 
+    Like every ``*`` before it, it stands as far to the right as it goes, and is as long as can be.
 
-def _fill(pattern: str, stands_for: Sequence[str]) -> str:
-    """Put texts in place of the stars."""
-    pieces = pattern.split("*")
-    return "".join(text for pair in zip(pieces, [*stands_for, ""], strict=True) for text in pair)
+    >>> _row_number("vehicle{n}.*", "vehicle12.x"), _row_number("vehicle{n}.*", "ego.x")
+    ((7, 9), None)
+    """
+    before, after = pattern.split("{n}")
+    ends = [end for end in range(1, len(name) + 1) if match_pattern(after, name[end:]) is not None]
+    for start in reversed(range(len(name))):
+        if name[start] not in "0123456789" or match_pattern(before, name[:start]) is None:
+            continue
+        last = start + 1
+        while name[start] != "0" and last < len(name) and name[last].isdecimal():
+            last += 1
+        fitting = [end for end in ends if start < end <= last]
+        if fitting:
+            return start, fitting[-1]
+    return None
 
 
 # --- Values of a TOML file, checked ----------------------------------------------------------------------------------
 
 
-def _texts(value: Any, key: str, place: _Place) -> list[str]:
+def _texts(value: Any, key: str, place: Place) -> list[str]:
     """One text, or a list of them."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
@@ -511,7 +449,7 @@ def _texts(value: Any, key: str, place: _Place) -> list[str]:
     return texts
 
 
-def _lists(value: Any, key: str, place: _Place) -> list[list[str]]:
+def _lists(value: Any, key: str, place: Place) -> list[list[str]]:
     """One list of names, or a list of such lists."""
     lists = [value] if isinstance(value, list) and value and isinstance(value[0], str) else value
     if not isinstance(lists, list) or not lists:
@@ -525,7 +463,7 @@ def _lists(value: Any, key: str, place: _Place) -> list[list[str]]:
     return lists
 
 
-def _tables(value: Any, place: _Place, required: Sequence[str], optional: Sequence[str] = ()) -> list[dict[str, Any]]:
+def _tables(value: Any, place: Place, required: Sequence[str], optional: Sequence[str] = ()) -> list[dict[str, Any]]:
     """One table with these keys, or a list of them."""
     tables = [value] if isinstance(value, dict) else value
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
@@ -541,20 +479,20 @@ def _tables(value: Any, place: _Place, required: Sequence[str], optional: Sequen
     return tables
 
 
-def _number(value: Any, key: str, place: _Place) -> float:
+def _number(value: Any, key: str, place: Place) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
         raise place.error(f"{key!r} must be a finite number, got {value!r}.")
     return float(value)
 
 
-def _table_of_values(value: Any, place: _Place) -> Table:
+def _table_of_values(value: Any, place: Place) -> Table:
     pairs = value if isinstance(value, list) else []
     if not pairs or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise place.error(f"'values' must be a list of pairs such as [[0, 3], [1, 7]], got {value!r}.")
     return Table(tuple((_number(x, "values", place), _number(y, "values", place)) for x, y in pairs))
 
 
-def _relation_of_pair(table: Mapping[str, Any], place: _Place) -> ValueRelation:
+def _relation_of_pair(table: Mapping[str, Any], place: Place) -> ValueRelation:
     ways = [key for key in ("negate", "about", "values", "any") if key in table]
     if "times" in table or "plus" in table:
         ways.append("times" if "times" in table else "plus")
@@ -578,187 +516,3 @@ def _relation_of_pair(table: Mapping[str, Any], place: _Place) -> ValueRelation:
                 raise place.error("'times' must not be 0.", "times")
             return Affine(times, plus)
     return EQUAL
-
-
-# --- Writing ---------------------------------------------------------------------------------------------------------
-
-
-def dump_relations(relations: Iterable[MetamorphicRelation], space: FeatureSpace) -> str:
-    """Write relations as the text of a relations file; `parse_relations` gives equal relations back.
-
-    Relations that follow each other and only differ in their actions become one table.
-    """
-    groups: list[list[MetamorphicRelation]] = []
-    for _, alike in groupby(relations, key=_all_but_actions):
-        groups.append([])
-        for relation in alike:
-            group = groups[-1]
-            if any(relation.action == r.action or relation.image_action == r.image_action for r in group):
-                groups.append([])
-            groups[-1].append(relation)
-    return "\n".join(_dump_group(group, space) for group in groups)
-
-
-def _all_but_actions(relation: MetamorphicRelation) -> tuple[Any, ...]:
-    pairs = tuple((fr.feature, fr.image_feature, fr.relation) for fr in relation.features)
-    holds = tuple(relation.holds.items())
-    return relation.name, relation.words, holds, relation.note, pairs, relation.unmapped
-
-
-def _dump_group(group: Sequence[MetamorphicRelation], space: FeatureSpace) -> str:
-    first = group[0]
-    lines = ["[[relation]]", f"name = {_quote(first.name)}"]
-    if first.words:
-        lines.append(f"words = {_quote(first.words)}")
-    lines.append(f"actions = {_dump_actions([(r.action, r.image_action) for r in group], space.action_names)}")
-    for key, items in _dump_features(first, space.names).items():
-        lines += [f"{key} = [", *(f"  {item}," for item in items), "]"]
-    if first.holds:
-        answers = ", ".join(f"{_quote(env)} = {_quote(answer)}" for env, answer in first.holds.items())
-        lines.append(f"holds = {{ {answers} }}")
-    if first.note:
-        lines.append(f"note = {_quote(first.note)}")
-    return "\n".join(lines) + "\n"
-
-
-def _dump_actions(pairs: Sequence[tuple[int, int]], names: Sequence[str]) -> str:
-    firsts = [first for first, _ in pairs]
-    if pairs == [(i, i) for i in range(len(names))]:
-        return '"same"'
-    if len(pairs) > 1 and pairs == list(zip(firsts, [*firsts[1:], firsts[0]], strict=True)):
-        return f"{{ cycle = [{', '.join(_quote(names[i]) for i in firsts)}] }}"
-    table = ", ".join(f"{_quote(names[i])} = {_quote(names[j])}" for i, j in pairs)
-    return f"{{ map = {{ {table} }} }}"
-
-
-def _dump_features(relation: MetamorphicRelation, names: Sequence[str]) -> dict[str, list[str]]:
-    statements: dict[str, list[str]] = {}
-    equal = {fr.feature: fr.image_feature for fr in relation.features if isinstance(fr.relation, Equal)}
-    for cycle in _closed_cycles(equal):
-        key = "swap" if len(cycle) == 2 else "cycle"
-        statements.setdefault(key, []).append(f"[{', '.join(_quote(names[i]) for i in cycle)}]")
-    for fr in relation.features:
-        if isinstance(fr.relation, Equal) and fr.feature not in equal:
-            continue
-        key, item = _dump_pair(fr, names)
-        statements.setdefault(key, []).append(item)
-    for feature in relation.unmapped:
-        statements.setdefault("drop", []).append(_quote(names[feature]))
-    return statements
-
-
-def _closed_cycles(images: dict[int, int]) -> list[list[int]]:
-    """Take the cycles of two features or more out of a map, and return them."""
-    cycles = []
-    for start in sorted(images):
-        path = [start]
-        while path[-1] in images and images[path[-1]] != start:
-            path.append(images[path[-1]])
-            if len(path) > len(images):
-                break
-        if len(path) > 1 and images.get(path[-1]) == start:
-            cycles.append(path)
-            for feature in path:
-                del images[feature]
-    return cycles
-
-
-def _dump_pair(fr: FeatureRelation, names: Sequence[str]) -> tuple[str, str]:
-    """The statement for one feature relation, as its key and one item of its list."""
-    name, relation = _quote(names[fr.feature]), fr.relation
-    if fr.feature == fr.image_feature:
-        if isinstance(relation, Anything):
-            return "ignore", name
-        if relation == NEGATE:
-            return "negate", name
-        if isinstance(relation, Table):
-            return "map", f"{{ features = {name}, values = {_dump_values(relation)} }}"
-        if isinstance(relation, Affine) and relation == _as_reflection(relation):
-            return "reflect", f"{{ features = {name}, about = {relation.shift / 2!r} }}"
-    pair = f"from = {name}, to = {_quote(names[fr.image_feature])}"
-    match relation:
-        case Anything():
-            pair += ", any = true"
-        case Table():
-            pair += f", values = {_dump_values(relation)}"
-        case Affine(scale, shift):
-            pair += f", times = {scale!r}, plus = {shift!r}"
-    return "pair", f"{{ {pair} }}"
-
-
-def _as_reflection(relation: Affine) -> Affine:
-    """The reflection that is nearest to a map with scale -1: 'about' is a float32."""
-    return reflect(relation.shift / 2) if abs(relation.shift) < 1e38 else relation
-
-
-def _dump_values(table: Table) -> str:
-    return f"[{', '.join(f'[{x!r}, {y!r}]' for x, y in table.pairs)}]"
-
-
-def _quote(text: str) -> str:
-    """A TOML text: that of JSON, but for one control character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-# --- Relations that come with the package ----------------------------------------------------------------------------
-
-
-class ShippedRelations(NamedTuple):
-    """A relations file that comes with the package; the default ones are those of the paper."""
-
-    name: str
-    path: Path
-    default: bool
-
-
-_ENVS = Path(__file__).parent.parent / "environments"
-_PACMAN_TWO = r"pacman(small|medium)(nc)?"
-_PACMAN_FOUR = r"pacmanoriginal(nc)?"
-# Patterns match an environment's name, or its namespace and name: highway-v0 as Farama has it (no namespace) has four
-# lanes, in the paper's configuration (legible/Highway-v0, farama/Highway-v0) it has three.
-_SHIPPED: tuple[tuple[str, str, bool], ...] = (
-    (r"pacman.*", "pacman/relations/turn.toml", True),
-    (r"pacman.*", "pacman/relations/mirror-east-west.toml", False),
-    (r"pacman.*", "pacman/relations/mirror-north-south.toml", False),
-    (_PACMAN_TWO, "pacman/relations/exchange-2-ghosts.toml", False),
-    (_PACMAN_FOUR, "pacman/relations/exchange-4-ghosts.toml", False),
-    (r"(highway|highwayfast|merge|roundabout|intersection)", "highway/relations/vehicles.toml", True),
-    (r"[^/]+/highway|highwayfast", "highway/relations/mirror-3-lanes.toml", True),
-    (r"/highway", "highway/relations/mirror-3-lanes.toml", False),
-    (r"[^/]+/highway", "highway/relations/mirror-4-lanes.toml", False),
-    (r"/highway", "highway/relations/mirror-4-lanes.toml", True),
-    (r"merge", "highway/relations/mirror-merge.toml", True),
-    (r"roundabout", "highway/relations/mirror-roundabout.toml", True),
-    (r"cartpole", "gymnasium/relations/cartpole.toml", True),
-    (r"mountaincar", "gymnasium/relations/mountaincar.toml", False),
-    (r"acrobot", "gymnasium/relations/acrobot.toml", True),
-    (r"lunarlander", "gymnasium/relations/lunarlander.toml", True),
-    (r"frozenlake", "gymnasium/relations/frozenlake-4x4.toml", False),
-    (r"frozenlake8x8", "gymnasium/relations/frozenlake-8x8.toml", False),
-)
-
-
-def shipped_relations(env_id: str) -> list[ShippedRelations]:
-    """Return the relations files that come with the package for an environment: name, path, and whether by default.
-
-    >>> [(name, default) for name, _, default in shipped_relations("legible/PacmanSmall-v0")][:2]
-    [('turn', True), ('mirror-east-west', False)]
-    """
-    # The module before a colon registers the id; a factory behind it has no version.
-    known = env_id.rpartition(":")[2] if re.search(r"-v\d+$", env_id) else env_id
-    namespace, _, name = known.rpartition("/")
-    plain = re.sub(r"-v\d+$", "", name).replace("-", "").replace("_", "").lower()
-    return [
-        ShippedRelations(Path(file).stem, _ENVS / file, default)
-        for pattern, file, default in _SHIPPED
-        if re.fullmatch(pattern, plain) or re.fullmatch(pattern, f"{namespace.lower()}/{plain}")
-    ]
-
-
-def shipped_features(env_id: str) -> FeatureSpace | None:
-    """Return the names and words that come with the package for one of Gymnasium's own environments, if there are."""
-    for _, path, _ in shipped_relations(env_id):
-        features = path.parent.parent / "features" / path.name
-        if features.exists():
-            return FeatureSpace.from_toml(features)
-    return None

@@ -14,7 +14,7 @@ from legible.training.replay import Replay
 
 
 @dataclass(frozen=True)
-class Learner:
+class TrainableNetworks:
     """The networks that learn, ``[N, stride]`` each: parameters and Adam's moments."""
 
     shape: NetworkShape
@@ -23,7 +23,7 @@ class Learner:
     square: Tensor
 
     @classmethod
-    def of(cls, shape: NetworkShape, parameters: Tensor) -> Learner:
+    def of(cls, shape: NetworkShape, parameters: Tensor) -> TrainableNetworks:
         """Begin with these parameters and moments of zero."""
         return cls(shape, parameters, torch.zeros_like(parameters), torch.zeros_like(parameters))
 
@@ -45,18 +45,18 @@ class GradientStep(Protocol):
 class TorchStep:
     """The update in PyTorch's operations: more than forty launches, against three of the fused one."""
 
-    def __init__(self, learner: Learner, replay: Replay, adam: Adam) -> None:
-        self._learner, self._replay, self._adam = learner, replay, adam
-        self._layers = learner.layers()
-        self.gradients = torch.zeros_like(learner.parameters)
-        self._gradient_layers = layer_views(self.gradients, learner.shape)
+    def __init__(self, networks: TrainableNetworks, replay: Replay, adam: Adam) -> None:
+        self._networks, self._replay, self._adam = networks, replay, adam
+        self._layers = networks.layers()
+        self.gradients = torch.zeros_like(networks.parameters)
+        self._gradient_layers = layer_views(self.gradients, networks.shape)
         self._policies = torch.arange(len(self.gradients), device=self.gradients.device)[:, None]
 
     def __call__(self, places: Tensor, coefficients: Tensor) -> None:
         """Update all networks."""
         self.fill_gradients(places)
-        learner = self._learner
-        adam_step(self._adam, learner.parameters, self.gradients, learner.mean, learner.square, coefficients)
+        networks = self._networks
+        adam_step(self._adam, networks.parameters, self.gradients, networks.mean, networks.square, coefficients)
 
     def best_actions(self, observations: Tensor, actions: Tensor) -> None:
         """Fill ``int64[N, rows]`` with the best actions in observations ``[N, rows, features]``."""

@@ -32,7 +32,7 @@ _SECOND = _signed(0x94D049BB133111EB)
 
 @dataclass(frozen=True)
 class PolicyStreams:
-    """The random beginnings of one policy: its network, its environments, its exploration and its sampling."""
+    """The random initial_parameters of one policy: its network, its environments, its exploration and its sampling."""
 
     network: int
     environments: tuple[int, ...]
