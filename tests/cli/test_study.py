@@ -121,7 +121,7 @@ def words_for(place: Path, out: Path) -> list[object]:
 
 
 def test_run_ends_with_verdict_weaknesses_gain_and_report(legible, studied, monkeypatch) -> None:
-    monkeypatch.setattr("legible.evaluation.units.play_unit", None)  # everything is there
+    monkeypatch.setattr("legible.engines.InProcess.run", None)  # everything is there
     done = legible("run", studied, "--trust", "--engine", "inline")
     assert done.code == 0, done.err
     assert "The policy is weak" in done.out

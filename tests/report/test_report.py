@@ -217,11 +217,12 @@ def test_the_command_to_run_it_again_names_all_that_was_given(pacman_study, tmp_
         relations=[],
         rules=["+North <- food.north"],
         veto=["-East <- not open.east"],
-        names=pacman_study.space,
+        names=pacman_study.space.with_kinds({"food.north": "numeric"}),  # not what the environment says
         seed=3,
         settings=pacman_study.settings,
         engine=pacman_study.engine,
     )
+    given.collect()
     assert shlex.split(rerun_command(given))[3:] == [
         *("policy.safetensors", "--seed", "3", "--arg", "attack=0.5", "--arg", 'maze="small"', "--relations", "none"),
         *("--names", "names.toml", "--rule", "+North <- food.north", "--veto", "-East <- not open.east"),

@@ -227,14 +227,16 @@ class GuidedPolicy:
         text = getattr(policy, "metadata", {}).get(_GUIDANCE)
         if text is None:
             raise LegibleError(f"{path}: is a policy without rules; load it with load_policy.")
-        document = json.loads(text)
-        space = FeatureSpace.from_dict(document["space"], str(path))
-        rules = RuleSet.from_dict(document["rules"])
-        return cls(
-            policy,
-            rules,
-            space,
-            precedence=document["precedence"],
-            seed=seed,
-            observation_shape=observation_shape,
-        )
+        try:
+            document = json.loads(text)
+            space = FeatureSpace.from_dict(document["space"], str(path))
+            rules = RuleSet.from_dict(document["rules"])
+            precedence = document["precedence"]
+            return cls(policy, rules, space, precedence=precedence, seed=seed, observation_shape=observation_shape)
+        except LegibleError as error:
+            raise LegibleError(f"{path}: its rules cannot be read: {error}") from error
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+            raise LegibleError(
+                f"{path}: its rules cannot be read, the file is damaged or was written by another version "
+                f"({type(error).__name__}: {str(error)[:200]})."
+            ) from error
