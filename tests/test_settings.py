@@ -56,7 +56,7 @@ def test_settings_from_toml(tmp_path) -> None:
         ("[play]\nepsilon = 2", "epsilon is a share"),
         ("episodes = ", "is not valid TOML"),
         ("episodes = " + "9" * 5000, "too many digits"),
-        ("episodes = " + "[" * 3000 + "]" * 3000, "nested too deeply"),
+        ("episodes = " + "[" * 3000 + "]" * 3000, "is nested more than 32 deep"),
     ],
 )
 def test_wrong_settings_are_named(tmp_path, text, message) -> None:

@@ -27,7 +27,7 @@ STEPS = ("mine", "generalise", "evaluate", "improve", "explain", "report", "base
 QUICK = """
 episodes = 60
 [mining]
-weighed_states = 10
+lime_states = 10
 lime_samples = 200
 [play]
 batch = 8

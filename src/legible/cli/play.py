@@ -66,7 +66,8 @@ def play(
     else:
         spec, player = environment_spec(target, arg, wrap), None
         if policy is not None:
-            player = _loaded(load_typed_policy(spec, policy, normalisation, policy_output), policy, seed, unguided)
+            loaded = load_typed_policy(spec, policy, normalisation, policy_output)
+            player = _player(loaded, seed, unguided=unguided)
     console = Console(highlight=False)
     environment = make_watchable(spec, window=window, drawn=console.is_terminal)
     try:
@@ -86,10 +87,10 @@ def _of_study(
     return study.environment, study.policy if unguided else study.guided_policy(seed)
 
 
-def _loaded(policy: Policy, path: str, seed: int, unguided: bool) -> Policy | GuidedPolicy:
-    """The policy of a file, with the rules that the file holds."""
+def _player(policy: Policy, seed: int, *, unguided: bool) -> Policy | GuidedPolicy:
+    """Who plays: the policy of a file, with the rules that the file holds unless they are to be left out."""
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
 
-    if unguided or not GuidedPolicy.is_in(policy):
+    if not isinstance(policy, GuidedPolicy):
         return policy
-    return GuidedPolicy.load(path, seed=seed)
+    return policy.network if unguided else policy.seeded(seed)

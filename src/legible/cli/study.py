@@ -84,7 +84,8 @@ def run(choice: StudyChoice, with_baselines: bool, other: tuple[str, ...]) -> No
     if len(improvement.composition):
         saved = study.folder / "guided.safetensors"
         file = saved if saved.exists() else study.folder / "composition.json"
-        console.print(f"Guided policy: {file}", soft_wrap=True, markup=False)
+        doubt = ", whose gain may be chance" if improvement.effect.low <= 0 else ""
+        console.print(f"Guided policy{doubt}: {file}", soft_wrap=True, markup=False)
     console.print(f"Report: {path}", soft_wrap=True, markup=False)
 
 
