@@ -27,16 +27,15 @@ MODULES = {
     "Using the result": ("guidance.policy", "guidance.env", "guidance.audit", "study.comparison"),
     "The steps of the paper": (
         "play.experiences",
-        "mining.lime",
+        "mining.importance",
+        "mining.lime.lime",
         "mining.ripper",
+        "mining.methods",
         "mining.mining",
         "relations.relation",
-<<<<<<< HEAD
         "relations.values",
         "relations.generalisation",
         "relations.cuts",
-=======
->>>>>>> cli
         "relations.reader",
         "relations.sources",
         "relations.check",

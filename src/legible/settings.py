@@ -38,7 +38,12 @@ class MiningSettings:
 
     held_out: Annotated[float, "Share of the episodes that learning does not see and on which rules are judged."] = 0.2
     sampled: Annotated[float, "Share of the other states from which rules are learned."] = 1.0
-    weighed_states: Annotated[int, "How many states LIME weighs; 0 leaves it out."] = 100
+    importance: Annotated[
+        str,
+        'How the importance of features is found: "lime", "none" (all features count the same), or the name of a '
+        "method of your own.",
+    ] = "lime"
+    lime_states: Annotated[int, "How many states LIME explains."] = 100
     lime_samples: Annotated[int, "Samples that LIME draws for each state."] = 5000
     lime_pools: Annotated[int, "Independent pools that these samples are drawn from."] = 100
     kernel_width: Annotated[
@@ -46,6 +51,7 @@ class MiningSettings:
         "Width of LIME's kernel, as a multiple of the root of the number of features.",
     ] = 0.75
     kernel_counts_numeric: Annotated[bool, "Whether only numeric features count for the kernel's width."] = False
+    learner: Annotated[str, 'What learns rules: "ripper", or the name of a learner of your own.'] = "ripper"
     optimizations: Annotated[int, "RIPPER's rounds of optimisation."] = 2
     prune_fraction: Annotated[float, "Share of the states on which RIPPER prunes rules."] = 1 / 3
     description_length_allowance: Annotated[
@@ -71,9 +77,20 @@ class MiningSettings:
         for name in ("min_accuracy", "min_coverage"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise SettingsError(f"{name} is a share between 0 and 1, got {getattr(self, name)}.")
-        if self.weighed_states < 0:
-            raise SettingsError(f"weighed_states cannot be negative, got {self.weighed_states}.")
+        if self.lime_states < 1:
+            raise SettingsError(
+                f'lime_states must be at least 1, got {self.lime_states}; importance = "none" leaves LIME out.'
+            )
         _check_word(self, "criterion")
+
+    @staticmethod
+    def with_new_names(data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return plain data of an older version with the names of today: ``weighed_states`` became ``lime_states``."""
+        renamed = dict(data)
+        if "weighed_states" in renamed:
+            states = renamed.pop("weighed_states")
+            renamed |= {"importance": "none"} if states == 0 else {"lime_states": states}
+        return renamed
 
     @classmethod
     def paper(cls) -> MiningSettings:
@@ -358,7 +375,7 @@ def _from_dict(kind: type[Any], data: Mapping[str, Any], where: str) -> Any:
     hints = get_type_hints(kind)
     known = [f.name for f in fields(kind)]
     values = {}
-    for key, value in data.items():
+    for key, value in (kind.with_new_names(data) if kind is MiningSettings else data).items():
         if key not in known:
             raise SettingsError(f"{where}: there is no setting {key!r}.{did_you_mean(key, known)}")
         if is_dataclass(hints[key]):

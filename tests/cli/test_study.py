@@ -27,7 +27,7 @@ STEPS = ("mine", "generalise", "evaluate", "improve", "explain", "report", "base
 QUICK = """
 episodes = 60
 [mining]
-weighed_states = 10
+lime_states = 10
 lime_samples = 200
 [play]
 batch = 8
@@ -121,13 +121,15 @@ def words_for(place: Path, out: Path) -> list[object]:
     ]
 
 
-def test_run_ends_with_verdict_weaknesses_gain_and_report(legible, studied, monkeypatch) -> None:
-    monkeypatch.setattr("legible.engines.InProcess.run", None)  # everything is there
+def test_run_ends_with_verdict_weaknesses_gain_and_report(legible, studied) -> None:
+    played = {path: path.stat().st_mtime_ns for path in (studied / "units").iterdir()}
     done = legible("run", studied, "--trust", "--engine", "inline")
     assert done.code == 0, done.err
-    assert "The policy is weak" in done.out
-    assert "1. The policy " in done.out
-    assert "95 % CI" in done.out
+    assert {path: path.stat().st_mtime_ns for path in (studied / "units").iterdir()} == played  # nothing twice
+    said = " ".join(done.out.split())  # lines break anywhere, and numbers stay with their units by narrow spaces
+    assert "The policy is weak" in said
+    assert "1. The policy " in said
+    assert "(95 % CI " in said
     assert str(studied / "guided.safetensors") in done.out
     assert done.out.rstrip().endswith(f"Report: {studied / 'report.html'}")
     assert "<html" in (studied / "report.html").read_text()[:300]
@@ -236,10 +238,52 @@ def test_arguments_and_wrappers_of_the_environment(legible, place, tmp_path) -> 
     assert (spec.arguments, spec.wrappers) == ({"noise": 0.25}, (wrapper,))
 
 
+def test_normalisation_of_the_policys_observations(legible, place, tmp_path) -> None:
+    shutil.copy(place / "policy.safetensors", tmp_path)
+    words = words_for(place, tmp_path / "beside")
+    words[1] = tmp_path / "policy.safetensors"
+    statistics = "mean = [0, 0, 0, 0, 1]\nvar = [1, 1, 1, 1, 4]\nepsilon = 1e-8\nclip = 10\n"
+    (tmp_path / "policy.normalisation.toml").write_text(statistics)
+    done = legible("mine", *words)
+    assert done.code == 0, done.err
+    assert f"Observations are normalised with {tmp_path / 'policy.normalisation.toml'}" in done.err
+    assert Study.open(tmp_path / "beside", trust=True).policy.normalisation.mean[4] == 1
+    words[words.index(tmp_path / "beside")] = tmp_path / "without"
+    without = legible("mine", *words, "--normalisation", "none")
+    assert (without.code, "normalised" in without.err) == (0, False)
+    assert Study.open(tmp_path / "without", trust=True).policy.normalisation is None
+    wrong = legible("check", WORLD, tmp_path / "policy.safetensors", "--normalisation", "nowhere.npz")
+    assert wrong.code == 2
+    assert "nowhere.npz" in wrong.err
+
+
+def test_a_function_can_be_the_policy_if_the_person_names_it(legible, place, tmp_path) -> None:
+    words = words_for(place, tmp_path / "s")
+    words[1] = "mirror_world:scores"
+    unclear = legible("mine", *words)
+    assert unclear.code == 2
+    assert "say whether it is values" in unclear.err
+    assert "--policy-output" in unclear.err
+    done = legible("mine", *words, "--policy-output", "values")
+    assert done.code == 0, done.err
+    assert legible("explain", tmp_path / "s", "--trust", "--engine", "inline").code == 0
+    document = json.loads((tmp_path / "s" / "study.json").read_text())
+    document |= {"environment": "CartPole-v1", "wrappers": []}
+    document.pop("_checksum")
+    (tmp_path / "s" / "study.json").write_text(json.dumps(document))
+    refused = legible("explain", tmp_path / "s")
+    assert refused.code == 2
+    assert "would import the module 'mirror_world'" in refused.err
+    played = legible("play", WORLD, "mirror_world:scores", "--policy-output", "values")
+    assert played.code == 0, played.err
+
+
 def test_folders_are_named_after_environment_and_policy() -> None:
     assert default_folder("my_levels:tiny", "runs/best.safetensors") == Path("studies/tiny-best")
     assert default_folder("legible/PacmanSmall-v0", "zoo:PacmanSmall/dqn/0") == Path("studies/PacmanSmall-dqn-0")
     assert default_folder("CartPole-v1", "zoo:Other/ppo/1") == Path("studies/CartPole-Other-ppo-1")
+    assert default_folder("CartPole-v1", "hf:sb3/dqn-CartPole-v1") == Path("studies/CartPole-sb3-dqn-CartPole-v1")
+    assert default_folder("CartPole-v1", "agents.mine:best") == Path("studies/CartPole-agents.mine-best")
 
 
 def test_arguments_are_toml_or_texts() -> None:

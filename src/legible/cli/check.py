@@ -8,7 +8,7 @@ import rich_click as click
 from click.exceptions import Exit
 from rich.markup import escape
 
-from legible.cli.choice import environment_spec
+from legible.cli.choice import environment_spec, load_typed_policy
 from legible.cli.drawing import out, print_json
 from legible.cli.options import (
     env_argument,
@@ -16,6 +16,7 @@ from legible.cli.options import (
     json_option,
     names_option,
     policy_argument,
+    policy_options,
     seed_option,
     verbose_option,
 )
@@ -29,6 +30,7 @@ _MARKS = {"yes": "[green]✓[/]", "no": "[bold red]✗[/]", "mind": "[yellow]![/
 @seed_option("Of the episodes that are tried.")
 @names_option
 @environment_options
+@policy_options
 @json_option
 @verbose_option
 def check(
@@ -38,6 +40,8 @@ def check(
     names: Path | None,
     arg: tuple[str, ...],
     wrap: tuple[str, ...],
+    normalisation: str | None,
+    policy_output: str | None,
     as_json: bool,
 ) -> None:
     """Check whether ENV is fit for a study: same seed, same episode; kinds of features; how long a study takes.
@@ -47,7 +51,8 @@ def check(
     from legible.study.check import check_env  # noqa: PLC0415
 
     spec = environment_spec(env, arg, wrap)
-    found = check_env(spec, policy, names=names, seed=seed)
+    loaded = None if policy is None else load_typed_policy(spec, policy, normalisation, policy_output)
+    found = check_env(spec, loaded, names=names, seed=seed)
     fit = all(finding.answer != "no" for finding in found)
     if as_json:
         print_json({"environment": env, "arguments": dict(spec.arguments), "fit": fit, "findings": found})

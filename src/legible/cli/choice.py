@@ -3,6 +3,7 @@
 - `StudyChoice`: which study, how it is made, where it runs; `StudyChoice.study` makes or opens it.
 - `open_study`: the study of a folder, which may name code only if the person trusts it.
 - `environment_spec`: an environment with its arguments and wrappers, as a person types them.
+- `load_typed_policy`: a policy, as a person types it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,16 @@ from legible.settings import PRESETS, StudySettings, all_settings, read_settings
 if TYPE_CHECKING:
     from legible.engines import Engine
     from legible.environments import EnvironmentSpec
+    from legible.policies import Policy
     from legible.study import Progress, Study
 
 # What needs NumPy, Gymnasium or PyTorch is imported when it is used: help and mistakes need not wait for it.
+
+
+# What can be said about a study that was made before; everything else makes one.
+_OF_ANY_STUDY = frozenset(
+    ("target", "policy", "trust", "engine", "workers", "address", "as_json", "verbose", "settings_given")
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,8 @@ class StudyChoice:
     names: Path | None = None
     arg: tuple[str, ...] = ()
     wrap: tuple[str, ...] = ()
+    normalisation: str | None = None
+    policy_output: str | None = None
     trust: bool = False
     rule: tuple[str, ...] = ()
     veto: tuple[str, ...] = ()
@@ -91,6 +101,7 @@ class StudyChoice:
         from legible.study import Study  # noqa: PLC0415
 
         spec = environment_spec(self.target, self.arg, self.wrap)
+        look_here_for_policy(policy)
         return Study(
             self.folder,
             spec,
@@ -101,6 +112,7 @@ class StudyChoice:
             seed=self.seed or 0,
             settings=self._settings(spec),
             names=self.names,
+            policy_options=options_of_policy(self.normalisation, self.policy_output),
             engine=engine,
             progress=progress,
         )
@@ -115,8 +127,8 @@ class StudyChoice:
 
     def _refuse_making_options(self) -> None:
         """A study that exists has its settings; options that would change them are not simply passed over."""
-        making = ("out", "seed", "preset", "settings", "relations", "names", "arg", "wrap", "rule", "veto")
-        said = [f"--{name}" for name in making if getattr(self, name) not in (None, ())]
+        making = [name for name, value in vars(self).items() if name not in _OF_ANY_STUDY and value not in (None, ())]
+        said = [f"--{name.replace('_', '-')}" for name in making]
         said += [f"--{name.replace('_', '-')}" for name in self.settings_given]
         if not Path(self.target).is_dir():
             raise LegibleError(
@@ -174,6 +186,31 @@ def look_here_for_modules() -> None:
         sys.path.append(here)
 
 
+def look_here_for_policy(policy: str) -> None:
+    """Let a policy that is ``module:function`` be one of the current folder."""
+    if is_named_code(policy):  # typed by the person, who so asks for the module
+        look_here_for_modules()
+
+
+def is_named_code(policy: str) -> bool:
+    """Whether a policy is a ``module:function``, and no file and no address."""
+    return ":" in policy and not policy.startswith(("zoo:", "hf:")) and not Path(policy).exists()
+
+
+def options_of_policy(normalisation: str | None, output: str | None) -> dict[str, str]:
+    """What is said about a policy beside its path, for `legible.load_policy`."""
+    said = {"normalisation": normalisation, "output": output}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def load_typed_policy(spec: EnvironmentSpec, policy: str, normalisation: str | None, output: str | None) -> Policy:
+    """Load a policy that a person names on the command line."""
+    from legible.study import load_policy_for  # noqa: PLC0415
+
+    look_here_for_policy(policy)
+    return load_policy_for(spec, policy, options=options_of_policy(normalisation, output))
+
+
 def environment_spec(env: str, arguments: Sequence[str] = (), wrappers: Sequence[str] = ()) -> EnvironmentSpec:
     """Read ``NAME=VALUE`` arguments; values that are no TOML are texts."""
     from legible.environments import EnvironmentSpec  # noqa: PLC0415
@@ -203,8 +240,9 @@ def default_folder(env: str, policy: str) -> Path:
     plain = env.rpartition(":")[2].rpartition("/")[2]
     stem, dash, number = plain.rpartition("-v")
     plain = stem if dash and number.isdigit() else plain
-    if policy.startswith("zoo:"):
-        name = "-".join(policy.removeprefix("zoo:").removeprefix(f"{plain}/").split("/"))
+    scheme, colon, address = policy.partition(":")
+    if scheme in {"zoo", "hf"} and colon:
+        name = address.removeprefix(f"{plain}/").replace("/", "-")
     else:
-        name = Path(policy).stem
+        name = policy.replace(":", "-") if is_named_code(policy) else Path(policy).stem
     return Path("studies") / f"{plain}-{name}"

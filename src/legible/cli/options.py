@@ -33,7 +33,9 @@ SETTINGS_PANELS = {
 }
 PATH = click.Path(path_type=Path)
 
-_POLICY = "Policy: a .zip or .safetensors file, or zoo:NAME"
+_POLICY = (
+    "Policy: a file of Stable-Baselines3, CleanRL, PyTorch, ONNX or legible; zoo:NAME, hf:USER/REPO or module:function"
+)
 _ENV = "Environment: an id, such as CartPole-v1, or module:factory."
 
 
@@ -61,6 +63,26 @@ def policy_argument(more_help: str = "", *, required: bool = False) -> Callable[
         help=f"{_POLICY}{more_help}.",
         shell_complete=complete_policy,
     )
+
+
+def policy_options(command: Command) -> Command:
+    """``--normalisation`` and ``--policy-output``: what the file of a policy may not say."""
+    normalisation = click.option(
+        "--normalisation",
+        metavar="FILE|none",
+        help="Statistics of observations that the policy was trained with: a .npz, .toml or VecNormalize's .pkl file. "
+        "[default: those beside the policy]",
+        panel=STUDY_PANEL,
+    )
+    output = click.option(
+        "--policy-output",
+        type=click.Choice(["values", "logits", "log-probabilities", "probabilities", "actions"]),
+        metavar="WORD",
+        help="What a policy that is code (module:function, TorchScript) returns: values, logits, log-probabilities, "
+        "probabilities, or actions.",
+        panel=STUDY_PANEL,
+    )
+    return normalisation(output(command))
 
 
 def relations_argument(command: Command) -> Command:
@@ -230,6 +252,7 @@ def _options_of_a_study(out_help: str) -> list[Callable[[Any], Any]]:
         ),
         names_option,
         environment_options,
+        policy_options,
         trust_option,
         click.option(
             "--rule",

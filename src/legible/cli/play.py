@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
 from rich.console import Console
 
-from legible.cli.choice import environment_spec, open_study
+from legible.cli.choice import environment_spec, load_typed_policy, open_study
 from legible.cli.options import (
     PATH,
     environment_options,
     policy_argument,
+    policy_options,
     seed_option,
     target_argument,
     trust_option,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 @click.option("--unguided", is_flag=True, help="Leave the rules out.")
 @click.option("--log", metavar="FILE", type=PATH, help="Add what the rules changed to this file, as JSON lines.")
 @environment_options
+@policy_options
 @trust_option
 @verbose_option
 def play(
@@ -49,12 +52,22 @@ def play(
     log: Path | None,
     arg: tuple[str, ...],
     wrap: tuple[str, ...],
+    normalisation: str | None,
+    policy_output: str | None,
     trust: bool,
 ) -> None:
     """Watch one episode, and where rules step in if the policy is guided."""
     from legible.cli.watch import make_watchable, watch  # noqa: PLC0415
 
-    spec, player = _find(target, policy, arg, wrap, seed, unguided=unguided, trust=trust)
+    player: Policy | GuidedPolicy | None
+    if policy is None and Path(target, "study.json").is_file():
+        said = {"--arg": arg, "--wrap": wrap, "--normalisation": normalisation, "--policy-output": policy_output}
+        spec, player = _of_study(Path(target), said, seed, unguided=unguided, trust=trust)
+    else:
+        spec, player = environment_spec(target, arg, wrap), None
+        if policy is not None:
+            loaded = load_typed_policy(spec, policy, normalisation, policy_output)
+            player = _player(loaded, seed, unguided=unguided)
     console = Console(highlight=False)
     environment = make_watchable(spec, window=window, drawn=console.is_terminal)
     try:
@@ -63,33 +76,21 @@ def play(
         environment.close()
 
 
-def _find(
-    target: str,
-    policy: str | None,
-    arguments: tuple[str, ...],
-    wrappers: tuple[str, ...],
-    seed: int,
-    *,
-    unguided: bool,
-    trust: bool,
-) -> tuple[EnvironmentSpec, Policy | GuidedPolicy | None]:
-    """What is meant: an environment and who plays in it; None plays at random."""
-    if policy is None and Path(target, "study.json").is_file():
-        if arguments or wrappers:
-            raise LegibleError(f"--arg and --wrap: the study in {target} has its environment already.")
-        study = open_study(Path(target), trust=trust)
-        return study.environment, study.policy if unguided else study.guided_policy(seed)
-    spec = environment_spec(target, arguments, wrappers)
-    if policy is None:
-        return spec, None
-    return spec, _load(policy, seed, unguided=unguided)
+def _of_study(
+    folder: Path, said: Mapping[str, object], seed: int, *, unguided: bool, trust: bool
+) -> tuple[EnvironmentSpec, Policy | GuidedPolicy]:
+    """The environment of a study and who plays in it."""
+    for option, value in said.items():
+        if value:
+            raise LegibleError(f"{option}: the study in {folder} has its environment and its policy already.")
+    study = open_study(folder, trust=trust)
+    return study.environment, study.policy if unguided else study.guided_policy(seed)
 
 
-def _load(path: str, seed: int, *, unguided: bool) -> Policy | GuidedPolicy:
+def _player(policy: Policy, seed: int, *, unguided: bool) -> Policy | GuidedPolicy:
+    """Who plays: the policy of a file, with the rules that the file holds unless they are to be left out."""
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
-    from legible.policies import load_policy  # noqa: PLC0415
 
-    policy = load_policy(path)
-    if unguided or not GuidedPolicy.is_in(policy):
+    if not isinstance(policy, GuidedPolicy):
         return policy
-    return GuidedPolicy.load(path, seed=seed)
+    return policy.network if unguided else policy.seeded(seed)

@@ -48,10 +48,18 @@ def _working(choice: StudyChoice) -> Iterator[Study]:
     """Open or make the study, with bars and workers for as long as it is worked on."""
     with Bars(quiet=choice.as_json) as bars:
         study = choice.study(bars)
-        for left_out in study.relations_left_out:
-            say(f"Relations that are not used: {escape(left_out)}.")
+        _say_what_was_found(study, choice)
         with study.engine:
             yield study
+
+
+def _say_what_was_found(study: Study, choice: StudyChoice) -> None:
+    """Say what is used, or not used, without having been named."""
+    for left_out in study.relations_left_out:
+        say(f"Relations that are not used: {escape(left_out)}.")
+    statistics = getattr(getattr(study.policy, "normalisation", None), "source", None)
+    if statistics and not choice.is_folder and not choice.normalisation:
+        say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none leaves it out).")
 
 
 @click.command
@@ -76,7 +84,8 @@ def run(choice: StudyChoice, with_baselines: bool, other: tuple[str, ...]) -> No
     if len(improvement.composition):
         saved = study.folder / "guided.safetensors"
         file = saved if saved.exists() else study.folder / "composition.json"
-        console.print(f"Guided policy: {file}", soft_wrap=True, markup=False)
+        doubt = ", whose gain may be chance" if improvement.effect.low <= 0 else ""
+        console.print(f"Guided policy{doubt}: {file}", soft_wrap=True, markup=False)
     console.print(f"Report: {path}", soft_wrap=True, markup=False)
 
 

@@ -85,8 +85,8 @@ def reproduce(
     seed
         Of every study.
     trust
-        Whether to import factories of environments that the table files name. Files from somebody else can name any
-        code.
+        Whether to import factories of environments and policies that are code, if the table files name some. Files from
+        somebody else can name any code.
     engine
         Where episodes run.
     on_job, progress
@@ -109,7 +109,7 @@ def reproduce(
                 on_job(job, number, len(missing))
             folder = work / studies / job.name
             wanted = job if baselines else replace(job, baselines=False)
-            record = make_record(wanted, folder, seed=seed, engine=running, progress=progress)
+            record = make_record(wanted, folder, seed=seed, engine=running, trust=trust, progress=progress)
             path = record_path(out, studies, job)
             path.parent.mkdir(parents=True, exist_ok=True)
             save_record(record, path)

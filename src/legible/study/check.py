@@ -32,6 +32,7 @@ from legible.policies import Policy, load_policy
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
 from legible.study.estimate import Estimate, estimate, measure_rate, settings_for
+from legible.study.inputs import load_policy_for
 
 MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
 
@@ -106,7 +107,7 @@ def _ask(
     finally:
         env.close()
     yield _relations(relations)
-    policy = load_policy(source) if isinstance(source, str) else source
+    policy = load_policy_for(spec, source) if isinstance(source, str) else source
     if policy is not None:
         check_policy(policy, encoder.width, actions)
         yield Finding("policy", "yes", f"reads {encoder.width} features, chooses among {actions} actions")
