@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         shipped_features,
         shipped_relations,
     )
-    from legible.environments.names import NamedSpace, feature_space_of, resolve_names
+    from legible.environments.names import NamedSpace, action_words, feature_space_of, resolve_names
     from legible.environments.registration import PACMAN_LEVELS, SCENARIOS, register_envs
     from legible.environments.spaces import (
         ObservationEncoder,
@@ -52,6 +52,7 @@ __all__ = [
     "RelationsFile",
     "UnfitEnvironmentError",
     "UntrustedCodeError",
+    "action_words",
     "all_domains",
     "as_environment",
     "as_taken",
@@ -89,6 +90,7 @@ __getattr__ = lazy_names(
         ),
         "names": (
             "NamedSpace",
+            "action_words",
             "feature_space_of",
             "resolve_names",
         ),

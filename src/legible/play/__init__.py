@@ -21,6 +21,7 @@ from legible.play.choosing import (
     check_policy,
     choose_actions,
     choose_row,
+    why_no_study,
 )
 from legible.play.episodes import Episodes, StepRecord, episode_seeds, play_episodes
 from legible.play.experiences import Experiences, collect
@@ -79,4 +80,5 @@ __all__ = [
     "play_policy",
     "replay",
     "stage_seeds",
+    "why_no_study",
 ]

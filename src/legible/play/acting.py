@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from legible.environments import check_playable, choice_sizes
 from legible.errors import LegibleError
-from legible.play.choosing import Scores, check_policy, choose_actions
+from legible.play.choosing import Scores, check_counts, check_is_policy, choose_actions
 from legible.play.slots import SpaceSlots
-from legible.policies import ActingPolicy, Policy, acting
+from legible.policies import Policy, acting
 from legible.policies.protocol import as_scores
 from legible.streams import policy_keys
 
@@ -42,9 +42,7 @@ class ActingChooser:
         without scores then needs the only slot.
     """
 
-    def __init__(
-        self, policy: Policy | ActingPolicy, slots: SpaceSlots, seeds: Sequence[int], *, deterministic: bool = True
-    ) -> None:
+    def __init__(self, policy: Policy, slots: SpaceSlots, seeds: Sequence[int], *, deterministic: bool = True) -> None:
         check_acting(policy, slots.observation_space, slots.action_space)
         self._policy = acting(policy)
         self._slots, self._seeds = slots, seeds
@@ -132,6 +130,7 @@ class RandomChooser:
     def __init__(self, slots: SpaceSlots, seed: int) -> None:
         self._slots, self._rng = slots, np.random.default_rng(seed)
         self._sizes = choice_sizes(slots.action_space)
+        check_playable(None, slots.action_space)
         slots.action_space.seed(seed)
 
     def __call__(
@@ -153,34 +152,26 @@ class RandomChooser:
         return [int(self._rng.choice(np.flatnonzero(part))) for part in allowed]
 
 
-def check_acting(
-    policy: Policy | ActingPolicy, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
-) -> None:
+def check_acting(policy: Policy, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
     """Raise unless a policy reads such observations and takes such actions."""
-    if not isinstance(policy, Policy | ActingPolicy):
-        raise LegibleError(
-            f"a {type(policy).__name__} is no policy; make it one with legible.policies.load_policy(…, output=…)."
-        )
+    check_is_policy(policy)
     check_playable(observation_space, action_space)
     actor = acting(policy)
-    own, taken = actor.observation_space, actor.action_space
-    if isinstance(taken, spaces.Discrete) and isinstance(action_space, spaces.Discrete) and isinstance(policy, Policy):
-        width = None if isinstance(observation_space, spaces.Dict) else _width(observation_space)
-        check_policy(policy, policy.n_features or 0 if width is None else width, int(action_space.n))
-    elif choice_sizes(taken) != choice_sizes(action_space) or taken.shape != action_space.shape:
-        raise LegibleError(f"the policy's actions are {taken}, the environment's {action_space}: {_APART}")
-    if own is None:
-        return
-    if isinstance(own, spaces.Dict) and isinstance(observation_space, spaces.Dict):
-        for key, part in own.spaces.items():
+    read, taken = actor.observation_space, actor.action_space
+    if isinstance(read, spaces.Dict) and isinstance(observation_space, spaces.Dict):
+        for key, part in read.spaces.items():
             if key not in observation_space.spaces or _width(part) != _width(observation_space[key]):
                 raise LegibleError(f"the policy reads the entry {key!r}, {part}, which the environment lacks: {_APART}")
-    elif isinstance(own, spaces.Dict) or isinstance(observation_space, spaces.Dict):
-        raise LegibleError(f"the policy reads {own}, the environment shows {observation_space}: {_APART}")
-    elif _width(own) != _width(observation_space):
+    elif isinstance(read, spaces.Dict) or isinstance(observation_space, spaces.Dict):
+        raise LegibleError(f"the policy reads {read}, the environment shows {observation_space}: {_APART}")
+    elif isinstance(taken, spaces.Discrete) and isinstance(action_space, spaces.Discrete):
+        check_counts(policy, _width(observation_space), int(action_space.n))
+    elif read is not None and _width(read) != _width(observation_space):
         raise LegibleError(
-            f"the policy reads {_width(own)} features, but the environment shows {_width(observation_space)}: {_APART}"
+            f"the policy reads {_width(read)} features, but the environment shows {_width(observation_space)}: {_APART}"
         )
+    if choice_sizes(taken) != choice_sizes(action_space) or taken.shape != action_space.shape:
+        raise LegibleError(f"the policy's actions are {taken}, the environment's {action_space}: {_APART}")
 
 
 _APART = "they do not belong together."

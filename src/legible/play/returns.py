@@ -21,14 +21,14 @@ from legible.play.acting import ActingChooser, check_acting
 from legible.play.choosing import PolicyChooser
 from legible.play.episodes import Episodes, StepRecord, play_episodes
 from legible.play.slots import make_slots, make_space_slots
-from legible.policies import ActingPolicy, Policy, acting
+from legible.policies import Policy, acting
 from legible.settings import STEP_LIMIT
 
 _SLOTS = 16
 
 
 def play_policy(
-    policy: Policy | ActingPolicy,
+    policy: Policy,
     environment: str | EnvironmentSpec | Env,
     seeds: Sequence[int],
     *,
@@ -85,14 +85,14 @@ def play_policy(
             made.close()
 
 
-def _plays_in_rows(policy: Policy | ActingPolicy, env: Env) -> Policy | None:
+def _plays_in_rows(policy: Policy, env: Env) -> Policy | None:
     """Return the policy if it plays like those of studies: scores of flat observations, without masks.
 
     That is faster where there is a native vector form. Pictures are left out: policies may read their channels first.
     """
     space = env.observation_space
     flat = not isinstance(space, spaces.Dict) and len(space.shape or ()) <= 1
-    if not flat or not isinstance(policy, Policy) or policy.kind == "none" or env.has_wrapper_attr("action_masks"):
+    if not flat or policy.kind == "none" or env.has_wrapper_attr("action_masks"):
         return None
     return policy
 
@@ -120,7 +120,7 @@ class PolicyReturn:
 
 
 def evaluate_policy(
-    policy: Policy | ActingPolicy,
+    policy: Policy,
     environment: str | EnvironmentSpec | Env,
     seeds: Sequence[int],
     *,
