@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from legible import __version__
-from legible.cli import main
 
 ZOO = Path(__file__).parents[2] / "zoo" / "PacmanSmall" / "dqn" / "0.safetensors"
 SMALL = "legible/PacmanSmall-v0"
@@ -94,8 +93,7 @@ import sys, legible
 sys.argv = ["legible", *{words!r}]
 try:
     if {words!r}:
-        from legible.cli import main
-        main()
+                main()
 finally:
     print("imported:", *(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)
 """
@@ -142,16 +140,3 @@ def test_tab_completes(monkeypatch, words: str, found: str) -> None:
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
     assert found in legible().stdout.splitlines()
-
-
-def test_an_environment_that_cannot_be_drawn_is_played_without_pictures(monkeypatch, capfd) -> None:
-    monkeypatch.setitem(sys.modules, "pygame", None)
-    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
-    monkeypatch.setattr(sys, "argv", ["legible", "play", "CartPole-v1", "--fps", "10000"])
-    with pytest.raises(SystemExit) as left:
-        main()
-    said = capfd.readouterr()
-    assert not left.value.code, said.err
-    assert "pip install 'legible-rl[human]'" in said.err
-    assert "The episode is played without pictures." in said.err
-    assert "The episode is over; return" in said.out

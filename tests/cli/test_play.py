@@ -1,21 +1,20 @@
 """``legible play`` where something is missing that draws."""
 
-import io
 import sys
 
 import pytest
-from rich.console import Console
 
-from legible.cli import play
+from legible.cli import main
 
 
-def test_an_environment_that_cannot_be_drawn_is_played_without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = io.StringIO()
-    monkeypatch.setattr(
-        play, "Console", lambda **_: Console(file=seen, force_terminal=True, no_color=True, highlight=False, width=400)
-    )
+def test_an_environment_that_cannot_be_drawn_is_played_without_pictures(monkeypatch, capfd) -> None:
     monkeypatch.setitem(sys.modules, "pygame", None)
-    play.play("CartPole-v1", fps=1000.0)
-    assert "pip install 'legible-rl[human]'" in seen.getvalue()
-    assert seen.getvalue().count("The episode goes on without pictures.") == 1
-    assert "The episode is over; return" in seen.getvalue()
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
+    monkeypatch.setattr(sys, "argv", ["legible", "play", "CartPole-v1", "--fps", "10000"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    said = capfd.readouterr()
+    assert not left.value.code, said.err
+    assert "pip install 'legible-rl[human]'" in said.err
+    assert "The episode is played without pictures." in said.err
+    assert "The episode is over; return" in said.out
