@@ -28,8 +28,10 @@ MODULES = {
     "Using the result": ("guidance.policy", "guidance.env", "guidance.audit", "study.comparison"),
     "The steps of the paper": (
         "play.experiences",
-        "mining.lime",
+        "mining.importance",
+        "mining.lime.lime",
         "mining.ripper",
+        "mining.methods",
         "mining.mining",
         "relations.relation",
         "relations.values",

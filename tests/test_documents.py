@@ -44,7 +44,7 @@ FEW = StudySettings(
     episodes=60,
     # Rules that keep random actions away help so much that few episodes show it.
     play=PlaySettings(epsilon=0.2, epsilon_when_guided=False),
-    mining=MiningSettings(weighed_states=20, lime_samples=1000),
+    mining=MiningSettings(lime_states=20, lime_samples=1000),
     evaluation=EvaluationSettings(episodes=30, confirmation_episodes=60),
     improvement=ImprovementSettings(episodes=30, final_episodes=60, most_candidates=3),
 )

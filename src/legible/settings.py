@@ -44,8 +44,11 @@ class MiningSettings:
         Share of the episodes that learning does not see and on which rules are judged.
     sampled
         Share of the other states from which rules are learned.
-    weighed_states
-        How many states LIME weighs; 0 leaves it out.
+    importance
+        How the importance of features is found: "lime", "none" (all features count the same), or the name of a method
+        of your own.
+    lime_states
+        How many states LIME explains.
     lime_samples
         Samples that LIME draws for each state.
     lime_pools
@@ -54,6 +57,8 @@ class MiningSettings:
         Width of LIME's kernel, as a multiple of the root of the number of features.
     kernel_counts_numeric
         Whether only numeric features count for the kernel's width.
+    learner
+        What learns rules: "ripper", or the name of a learner of your own.
     optimizations
         RIPPER's rounds of optimisation.
     prune_fraction
@@ -72,11 +77,13 @@ class MiningSettings:
 
     held_out: float = 0.2
     sampled: float = 1.0
-    weighed_states: int = 100
+    importance: str = "lime"
+    lime_states: int = 100
     lime_samples: int = 5000
     lime_pools: int = 100
     kernel_width: float = 0.75
     kernel_counts_numeric: bool = False
+    learner: str = "ripper"
     optimizations: int = 2
     prune_fraction: float = 1 / 3
     description_length_allowance: float = 64.0
@@ -93,9 +100,20 @@ class MiningSettings:
         for name in ("min_accuracy", "min_coverage"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise SettingsError(f"{name} is a share between 0 and 1, got {getattr(self, name)}.")
-        if self.weighed_states < 0:
-            raise SettingsError(f"weighed_states cannot be negative, got {self.weighed_states}.")
+        if self.lime_states < 1:
+            raise SettingsError(
+                f'lime_states must be at least 1, got {self.lime_states}; importance = "none" leaves LIME out.'
+            )
         _check_word(self, "criterion")
+
+    @staticmethod
+    def with_new_names(data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return plain data of an older version with the names of today: ``weighed_states`` became ``lime_states``."""
+        renamed = dict(data)
+        if "weighed_states" in renamed:
+            states = renamed.pop("weighed_states")
+            renamed |= {"importance": "none"} if states == 0 else {"lime_states": states}
+        return renamed
 
     @classmethod
     def paper(cls) -> MiningSettings:
@@ -428,7 +446,7 @@ def _from_dict(kind: type[Any], data: Mapping[str, Any], where: str) -> Any:
     hints = get_type_hints(kind)
     known = [f.name for f in fields(kind)]
     values = {}
-    for key, value in data.items():
+    for key, value in (kind.with_new_names(data) if kind is MiningSettings else data).items():
         if key not in known:
             raise SettingsError(f"{where}: there is no setting {key!r}.{did_you_mean(key, known)}")
         if is_dataclass(hints[key]):

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from flawed_network import save_flawed_network
 from legible import cli
 from legible.cli.options import default_folder, environment_spec
 from legible.cli.study import run
+from legible.engines import InProcess
 from legible.errors import LegibleError
 from legible.settings import all_settings
 from legible.study import Study
@@ -26,7 +28,7 @@ STEPS = ("mine", "generalise", "evaluate", "improve", "explain", "report", "base
 QUICK = """
 episodes = 60
 [mining]
-weighed_states = 10
+lime_states = 10
 lime_samples = 200
 [play]
 batch = 8
@@ -120,8 +122,13 @@ def words_for(place: Path, out: Path) -> list[object]:
     ]
 
 
+def run_nothing(_engine: InProcess, _function: object, _shared: object, units: list, **_: object) -> Iterator:
+    assert not units
+    return iter(())
+
+
 def test_run_ends_with_verdict_weaknesses_gain_and_report(legible, studied, monkeypatch) -> None:
-    monkeypatch.setattr("legible.engines.InProcess.run", None)  # everything is there
+    monkeypatch.setattr(InProcess, "run", run_nothing)  # everything is there
     done = legible("run", studied, "--trust", "--engine", "inline")
     assert done.code == 0, done.err
     assert "The policy is weak" in done.out

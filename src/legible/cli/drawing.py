@@ -29,7 +29,7 @@ from legible.formatting import duration, number
 
 # Stages that are over sooner are not worth a line.
 PATIENCE = 1.0
-_NOT_EPISODES = {"weigh features", "learn rules"}
+_NOT_EPISODES = {"importance", "rules"}
 
 
 def out() -> Console:

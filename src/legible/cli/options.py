@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from legible.environments import EnvironmentSpec
-from legible.errors import LegibleError, did_you_mean
-from legible.relations import shipped_relations
+from legible.errors import LegibleError
 from legible.settings import PRESETS, Setting, StudySettings, all_settings, read_settings_file
 
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ class StudyChoice:
             self.folder,
             spec,
             self.policy,
-            relations=self._relations_files(),
+            relations=self.relations,
             rules=self.rule or (),
             veto=self.veto or (),
             seed=self.seed or 0,
@@ -215,18 +214,6 @@ class StudyChoice:
         if self.settings is not None:
             settings = settings.updated(read_settings_file(self.settings), str(self.settings))
         return settings.updated(nested(self.given), "options")
-
-    def _relations_files(self) -> list[Path] | None:
-        if self.relations is None:
-            return None
-        if self.relations == ["none"]:
-            return []
-        shipped = {entry.name: entry.path for entry in shipped_relations(self.target.rpartition(":")[2])}
-        for name in self.relations:
-            if name not in shipped and not Path(name).exists():
-                hint = did_you_mean(name, shipped)
-                raise LegibleError(f"--relations {name}: there is no such file.{hint}")
-        return [shipped.get(name, Path(name)) for name in self.relations]
 
     def _refuse_making_options(self) -> None:
         """A study that exists has its settings; options that would change them are not simply passed over."""

@@ -102,9 +102,9 @@ def _load(path: str, seed: int, *, unguided: bool) -> Policy | GuidedPolicy:
     from legible.policies import load_policy  # noqa: PLC0415
 
     policy = load_policy(path)
-    if unguided or not GuidedPolicy.is_in(policy):
+    if not isinstance(policy, GuidedPolicy):
         return policy
-    return GuidedPolicy.load(path, seed=seed)
+    return policy.network if unguided else policy.seeded(seed)
 
 
 def _make(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymnasium.Env[Any, Any]:

@@ -27,7 +27,7 @@ from legible.cli.options import (
     environment_spec,
 )
 from legible.errors import LegibleError
-from legible.formatting import number
+from legible.formatting import number, percent
 
 if TYPE_CHECKING:
     from legible.environments import EnvironmentSpec, RelationsFile
@@ -236,7 +236,7 @@ def _show_group(console: Console, title: str, group: Sequence[MetamorphicRelatio
 
 def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]) -> None:
     """One table for a relation, with a line for every pair of actions, and what there is to say below it."""
-    from legible.relations.check.answers import OTHER, percent  # noqa: PLC0415
+    from legible.relations.check.answers import OTHER  # noqa: PLC0415
 
     name, file = checks[0].relation, f" ({source})" if source != checks[0].relation else ""
     console.print(f"[bold]{escape(name)}[/]{escape(file)}, {escape(checks[0].method)}", highlight=False)

@@ -16,6 +16,7 @@ import legible
 from legible.environments import EnvironmentSpec
 from legible.features import FeatureSpace
 from legible.files import write_text
+from legible.guidance import GuidedPolicy
 from legible.policies import NetworkPolicy, Policy, save_policy
 from legible.relations import RelationsText
 from legible.settings import StudySettings
@@ -85,8 +86,12 @@ class StudyInputs:
     def write(self, folder: Path) -> list[Path]:
         """Put policy, relations and names into the folder; returns the files."""
         written = []
-        if isinstance(self.policy, NetworkPolicy):
-            written.append(save_policy(self.policy, folder / "policy.safetensors"))
+        policy, file = self.policy, folder / "policy.safetensors"
+        if isinstance(policy, GuidedPolicy) and isinstance(policy.network, NetworkPolicy):
+            policy.save(file)
+            written.append(file)
+        elif isinstance(policy, NetworkPolicy):
+            written.append(save_policy(policy, file))
         if self.relations:
             (folder / "relations").mkdir(exist_ok=True)
         for i, entry in enumerate(self.relations):

@@ -361,6 +361,11 @@ def export_sb3(policy_path: str | os.PathLike[str] | NetworkPolicy, zip_path: st
     if target.suffix != ".zip":
         raise TrainingError(f"{target}: Stable-Baselines3 keeps models in .zip files, not '{target.suffix}'.")
     policy = policy_path if isinstance(policy_path, NetworkPolicy) else load_policy(policy_path)
+    if hasattr(policy, "network"):
+        raise TrainingError(
+            f"{policy_path}: a guided policy has rules, which a zip of Stable-Baselines3 cannot hold. Play it with "
+            "legible (GuidedPolicy.predict, GuidedEnv, 'legible play'), or export the network that it was made from."
+        )
     if not isinstance(policy, NetworkPolicy):
         raise TrainingError(f"{policy_path}: only plain networks can be exported, not a {type(policy).__name__}.")
     if policy.normalisation is not None:
