@@ -20,6 +20,7 @@ ZOO_POLICY = "zoo:PacmanSmall/ppo/4"
 COMMANDS = {
     "train CartPole-v1 --steps 10": "sb3",
     f"export {ZOO_POLICY} policy.zip": "sb3",
+    f"run legible/PacmanSmall-v0 {ZOO_POLICY}": "pacman",
     f"run legible/HighwayFast-v0 {ZOO_POLICY}": "highway",
     f"run farama/HighwayFast-v0 {ZOO_POLICY}": "highway",
     f"run highway-fast-v0 {ZOO_POLICY}": "highway",
