@@ -76,6 +76,9 @@ def test_train_writes_a_policy_and_export_hands_it_to_stable_baselines(tmp_path)
     assert "Mean return" in trained.stdout
     exported = legible("export", str(tmp_path / "cart.safetensors"), str(tmp_path / "again.zip"))
     assert exported.returncode == 0, exported.stderr
+    back = legible("export", str(tmp_path / "again.zip"), str(tmp_path / "back.safetensors"))
+    assert back.returncode == 0, back.stderr
+    assert (tmp_path / "back.safetensors").is_file()
     from stable_baselines3 import DQN
 
     first, second = (DQN.load(tmp_path / name) for name in ("cart.zip", "again.zip"))
