@@ -168,3 +168,13 @@ def test_check_describes_a_policy_alone(legible, tmp_path) -> None:
     fit = legible("check", saved(tmp_path, "DQN", "CartPole-v1"))
     assert "scores: values of 2 actions" in fit.out
     assert "fit for a study: yes" in fit.out
+
+
+def test_an_environment_that_cannot_be_drawn_is_played_without_pictures(legible, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
+    done = legible("play", "CartPole-v1", "--fps", 10000)
+    assert done.code == 0, done.err
+    assert "pip install 'legible-rl[human]'" in done.err
+    assert "The episode is played without pictures." in done.err
+    assert "The episode is over; return" in done.out

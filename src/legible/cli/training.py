@@ -79,10 +79,20 @@ def zoo() -> None:
 
 @click.command
 @policy_argument(required=True)
-@click.argument("zip_file", metavar="ZIP", type=PATH, help="The zip to write.")
+@click.argument("file", metavar="FILE", type=PATH, help="The .zip or .safetensors file to write.")
 @verbose_option
-def export(policy: str, zip_file: Path) -> None:
-    """Write a policy as a zip that Stable-Baselines3's DQN.load or PPO.load accepts."""
-    from legible.training import export_sb3  # noqa: PLC0415
+def export(policy: str, file: Path) -> None:
+    """Write a policy as a zip that Stable-Baselines3's DQN.load or PPO.load accepts, or as legible's own file.
 
-    Console().print(f"wrote {export_sb3(policy, zip_file)}", highlight=False, soft_wrap=True)
+    Both hold feed-forward networks with discrete actions; a .safetensors file also holds how observations are
+    normalised.
+    """
+    if file.suffix == ".safetensors":
+        from legible.policies import load_policy, save_policy  # noqa: PLC0415
+
+        written = save_policy(load_policy(policy, typed=True), file)
+    else:
+        from legible.training import export_sb3  # noqa: PLC0415
+
+        written = export_sb3(policy, file)
+    Console().print(f"wrote {written}", highlight=False, soft_wrap=True)

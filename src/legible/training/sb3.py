@@ -382,7 +382,7 @@ def export_sb3(policy_path: str | os.PathLike[str] | NetworkPolicy, zip_path: st
     if hasattr(policy, "network"):
         raise TrainingError(
             f"{policy_path}: a guided policy has rules, which a zip of Stable-Baselines3 cannot hold. Play it with "
-            "legible (GuidedPolicy.predict, GuidedEnv, 'legible play'), or export the network that it was made from."
+            "legible ('legible play'), or export the network that it was made from."
         )
     if not isinstance(policy, NetworkPolicy):
         raise TrainingError(f"{policy_path}: only plain networks can be exported, not a {type(policy).__name__}.")
