@@ -22,11 +22,11 @@ from rich.table import Table
 
 from legible.engines import LocalProcesses
 from legible.environments import EnvironmentSpec
-from legible.evaluation import evaluate, stage_seeds
+from legible.evaluation import evaluate
 from legible.evaluation.units import Setup, Unit, play_unit, run_units
 from legible.features import deciles
 from legible.mining import mine
-from legible.play import collect, one_thread
+from legible.play import collect, one_thread, stage_seeds
 from legible.policies import Policy, load_policy
 from legible.relations import generalise_all, load_relations, share_cuts, shipped_relations
 from legible.rules import RuleSet

@@ -32,7 +32,7 @@ from legible.environments import EnvironmentSpec
 from legible.play import one_thread
 from legible.policies import NetworkPolicy, load_policy
 from legible.training.dqn import DqnSettings
-from legible.training.fleet import FleetPlan, evaluate, make_fleet, policies_of
+from legible.training.plan import FleetPlan, evaluate_policy, make_fleet, policies_of
 from legible.training.ppo import PpoSettings
 from legible.training.presets import PACMAN_DQN, PACMAN_PPO, PACMAN_PPO_REWARD_SCALE
 from legible.training.sb3 import sb3_arguments
@@ -83,7 +83,7 @@ def sb3_curve(problem: Problem, seed: int) -> Curve:
     means = np.array([values[window == w].mean() if (window == w).any() else np.nan for w in range(WINDOWS)])
     policy = load_policy(model)
     assert isinstance(policy, NetworkPolicy)
-    return Curve(means, evaluate(policy, problem.environment, problem.episodes).mean_return)
+    return Curve(means, evaluate_policy(policy, problem.environment, problem.episodes).mean_return)
 
 
 def fleet_curves(problem: Problem, seeds: tuple[int, ...]) -> list[Curve]:
@@ -95,7 +95,7 @@ def fleet_curves(problem: Problem, seeds: tuple[int, ...]) -> list[Curve]:
             fleet.learn(max_phases=1)
         windows[:, w] = fleet.progress().mean_returns
     policies = policies_of(fleet, plan)
-    finals = [evaluate(policy, problem.environment, problem.episodes).mean_return for policy in policies]
+    finals = [evaluate_policy(policy, problem.environment, problem.episodes).mean_return for policy in policies]
     return [Curve(row, final) for row, final in zip(windows, finals, strict=True)]
 
 
@@ -213,21 +213,21 @@ def throughput(console: Console, *, quick: bool) -> None:
 
 
 def on_gpu(console: Console) -> None:
-    from legible.training import selfcheck
+    from legible.training import check_fused
     from legible.training.fused import FusedSettings, FusedStep
-    from legible.training.steps import TorchStep
+    from legible.training.gradient_step import TorchStep
 
     table = Table(title=f"{torch.cuda.get_device_name()}: microseconds an update of all policies, batch 256")
     for heading in ("policies × inputs", "PyTorch", "fused", "floor (3 tf32 products + Adam's bytes)"):
         table.add_column(heading, justify="right")
     for n, inputs in ((20, 69), (10, 117)):
-        problem = selfcheck.Problem.random(n, inputs, 256, torch.device("cuda"))
-        plain = TorchStep(problem.learner(), problem.replay(), problem.adam)
-        fused = FusedStep(problem.learner(), problem.replay(), problem.adam, 256, FusedSettings())
+        problem = check_fused.Problem.random(n, inputs, 256, torch.device("cuda"))
+        plain = TorchStep(problem.networks(), problem.replay(), problem.adam)
+        fused = FusedStep(problem.networks(), problem.replay(), problem.adam, 256, FusedSettings())
         batch, row = problem.batch(0), problem.coefficients[0]
-        times = [selfcheck.microseconds(partial(step, batch, row), 16) for step in (plain, fused)]
+        times = [check_fused.microseconds(partial(step, batch, row), 16) for step in (plain, fused)]
         table.add_row(
-            f"{n} × {inputs}", *(f"{t:.1f}" for t in times), f"{selfcheck.floor_us(n, problem.shape, 256):.0f}"
+            f"{n} × {inputs}", *(f"{t:.1f}" for t in times), f"{check_fused.floor_us(n, problem.shape, 256):.0f}"
         )
     console.print(table)
 

@@ -4,7 +4,7 @@
 
 States come from random actions and, with ``--trained``, from a policy of the zoo. highway-env changes its drivers for
 the whole process when an intersection is made, so each scenario has a process of its own. How states are compared:
-tests/highway/agreement.py.
+tests/environments/highway/agreement.py.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def record(scenario: str, policy: str, states: int, seed: int, file: Path) -> No
     from legible.policies import load_policy  # noqa: PLC0415
 
     sys.path.insert(0, str(TESTS))
-    from highway.agreement import transitions  # noqa: PLC0415
+    from environments.highway.agreement import transitions  # noqa: PLC0415
 
     choose = None
     if policy != "random":
@@ -82,7 +82,7 @@ def record(scenario: str, policy: str, states: int, seed: int, file: Path) -> No
 def compare_recorded(scenario: str, policy: str, file: Path) -> Line:
     """Take the kept steps here."""
     sys.path.insert(0, str(TESTS))
-    from highway.agreement import check  # noqa: PLC0415
+    from environments.highway.agreement import check  # noqa: PLC0415
 
     found = check(scenario, pickle.loads(file.read_bytes()))  # made by `record`
     return Line(

@@ -13,7 +13,8 @@ Collecting goes on where it stopped. Comparing makes three tables.
 Alike: highway-env draws its own random numbers, legible others. Every line has four two-sample tests: Kolmogorov and
 Smirnov's for returns and for lengths (p-values by permutation, because lengths and many returns are tied), Welch's for
 the mean return, Fisher's for the share of episodes that end in a crash. Because highway-env's own episodes are few, the
-same is done with many of its starts, from which legible drives on (not at the intersection, where others come later).
+same is done with many of its starts, from which legible drives on; at the intersection with random numbers of its own
+for those who come later.
 
 The same: every episode of highway-env's is driven again by legible, from the same start with the same actions. New
 vehicles come to the intersection during an episode; there highway-env was given legible's random numbers.
@@ -36,9 +37,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from legible.environments.highway import kernel
+from legible.environments.highway.configuration import settings_of
 from legible.environments.highway.episodes import Episodes
 from legible.environments.highway.farama import FaramaEnv
-from legible.environments.highway.settings import settings_of
 from legible.environments.highway.synchronise import read_state
 from legible.streams import key_of_seed
 
@@ -107,7 +108,7 @@ def action_generator(scenario: str, seed: int, *, collected: bool = True) -> np.
 def our_stream(seed: int) -> Any:
     """Return a generator that gives highway-env the numbers that legible draws in the episode with this seed."""
     sys.path.insert(0, str(TESTS_FOLDER))
-    return importlib.import_module("highway.reference").OurStream(int(key_of_seed(np.uint64(seed))))
+    return importlib.import_module("environments.highway.reference").OurStream(int(key_of_seed(np.uint64(seed))))
 
 
 def collect(scenario: str, policy: str, episodes: int, *, same_numbers: bool) -> None:
@@ -170,6 +171,7 @@ def drive_legible(scenario: str, policy: str, seeds: Sequence[int], *, collected
 def drive_again(scenario: str, policy: str, seeds: Sequence[int], *, collected: bool) -> Outcomes:
     """Drive from the states in which highway-env's episodes begin."""
     batch = Episodes(len(seeds), settings_of(scenario, config_of(scenario)))
+    batch.start(np.ones(len(seeds), np.bool_), seeds)  # gives every episode random numbers; its start is replaced
     env = FaramaEnv(scenario, config_of(scenario))
     for e, seed in enumerate(seeds):
         env.reset(seed=seed)
@@ -266,8 +268,7 @@ def alike(pairs: Sequence[tuple[tuple[str, str], Outcomes]], episodes: int) -> s
 def from_their_starts(starts: int) -> list[tuple[tuple[str, str], Outcomes]]:
     """Drive on with legible from many starts of highway-env's: few of its own episodes can be had, but many starts."""
     seeds = range(FIRST_START, FIRST_START + starts)
-    scenarios = [scenario for scenario in SCENARIOS if scenario != "intersection"]
-    return [((s, policy), drive_again(s, policy, seeds, collected=False)) for s in scenarios for policy in POLICIES]
+    return [((s, policy), drive_again(s, policy, seeds, collected=False)) for s in SCENARIOS for policy in POLICIES]
 
 
 def the_same() -> str:

@@ -29,8 +29,8 @@ import torch
 
 from legible.environments import EnvironmentSpec
 from legible.training.checkpoint import load_checkpoint, remove_checkpoint, save_checkpoint
-from legible.training.course import Progress
-from legible.training.fleet import AnyFleet, FleetPlan, graduate, make_fleet
+from legible.training.fleet import Fleet, FleetProgress
+from legible.training.plan import FleetPlan, make_fleet, save_to_zoo
 from legible.training.presets import HIGHWAY_DQN, PACMAN_DQN, PACMAN_PPO, PACMAN_PPO_REWARD_SCALE, short_name
 
 SEEDS = (0, 1, 2, 3, 4)
@@ -56,15 +56,15 @@ _INTERSECTION = FleetPlan(_scenarios("Intersection"), SEEDS, HIGHWAY_DQN, MILLIO
 GROUPS: dict[str, FleetPlan] = {
     "small-medium-dqn": _SMALL_MEDIUM,
     "original-dqn": _ORIGINAL,
-    "small-medium-dqn-extended": _SMALL_MEDIUM.for_as_long_again(),
-    "original-dqn-extended": _ORIGINAL.for_as_long_again(),
+    "small-medium-dqn-extended": _SMALL_MEDIUM.extended_training(),
+    "original-dqn-extended": _ORIGINAL.extended_training(),
     "small-medium-ppo": FleetPlan(
         _levels("Small", "Medium"), SEEDS, PACMAN_PPO, int(2.5 * MILLION), PACMAN_PPO_REWARD_SCALE
     ),
     "roads-dqn": _ROADS,
-    "roads-dqn-extended": _ROADS.for_as_long_again(),
+    "roads-dqn-extended": _ROADS.extended_training(),
     "intersection-dqn": _INTERSECTION,
-    "intersection-dqn-extended": _INTERSECTION.for_as_long_again(),
+    "intersection-dqn-extended": _INTERSECTION.extended_training(),
     "original-ppo": FleetPlan(_levels("Original"), SEEDS, PACMAN_PPO, 5 * MILLION, PACMAN_PPO_REWARD_SCALE),
 }
 
@@ -72,11 +72,11 @@ GROUPS: dict[str, FleetPlan] = {
 class Reporter:
     """Prints how a training goes."""
 
-    def __init__(self, group: str, plan: FleetPlan, fleet: AnyFleet) -> None:
+    def __init__(self, group: str, plan: FleetPlan, fleet: Fleet) -> None:
         self._group, self._plan = group, plan
         self._last = (time.monotonic(), fleet.steps, fleet.updates)
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: FleetProgress) -> None:
         """Print a line."""
         now, (then, steps, updates) = time.monotonic(), self._last
         seconds = max(now - then, 1e-9)
@@ -114,7 +114,7 @@ class Run:
             self.fleet = make_fleet(
                 plan,
                 device=arguments.device,
-                engine=arguments.engine,
+                backend=arguments.backend,
                 fused=fused,
                 threads=1 if arguments.together else arguments.threads,
                 zoo=arguments.zoo,
@@ -133,12 +133,13 @@ class Run:
                 return
 
     def train(self, until: float) -> None:
-        """Train until the end or until the time is up, and keep what came of it."""
+        """Train until the end or until the time is up, one phase at least, and keep what came of it."""
         with self.on_stream():
             self.resume()
             reporter = Reporter(self.group, self.plan, self.fleet)
             every = 60.0 * self._arguments.checkpoint_minutes
-            while not self.fleet.done and time.monotonic() < until:
+            pause = 0.0
+            while not self.fleet.done and pause < until:
                 pause = min(until, time.monotonic() + every)
                 self.fleet.learn(until=pause, report=reporter, report_seconds=self._arguments.report_seconds)
                 if not self.fleet.done:
@@ -155,10 +156,10 @@ class Run:
             if place is not None:
                 save_checkpoint(self.fleet, place / self.group, full=with_replay)
 
-    def graduate(self) -> None:
+    def save_to_zoo(self) -> None:
         """Measure the finished policies and write them."""
         zoo, out = self._arguments.zoo, self._arguments.out
-        results = graduate(self.fleet, self.plan, zoo, n_episodes=self._arguments.episodes)
+        results = save_to_zoo(self.fleet, self.plan, zoo, n_episodes=self._arguments.episodes)
         for file, result in results.items():
             print(f"{file.relative_to(zoo)}: {result.mean_return:.1f} ± {result.standard_error:.1f}")
         if out is not None:
@@ -170,7 +171,7 @@ class Run:
             print(f"wrote {target}", flush=True)
 
 
-def profile(fleet: AnyFleet, phases: int) -> dict[str, float]:
+def profile(fleet: Fleet, phases: int) -> dict[str, float]:
     """Microseconds of the parts of a phase, with the device waited for after each part."""
     taken: dict[str, float] = defaultdict(float)
 
@@ -203,11 +204,11 @@ def profile(fleet: AnyFleet, phases: int) -> dict[str, float]:
 def smoke(group: str, arguments: argparse.Namespace) -> None:
     """Check, measure, and train a little."""
     plan, fused = GROUPS[group], _fused(arguments)
-    if arguments.device == "cuda" and arguments.engine == "fused" and plan.algorithm == "dqn":
-        from legible.training.selfcheck import selfcheck  # noqa: PLC0415 (needs a GPU)
+    if arguments.device == "cuda" and arguments.backend == "fused" and plan.algorithm == "dqn":
+        from legible.training.check_fused import check_fused  # noqa: PLC0415 (needs a GPU)
 
         begin = time.monotonic()
-        fused = selfcheck(len(plan.members), _width(plan), plan.settings.batch_size)
+        fused = check_fused(len(plan.members), _width(plan), plan.settings.batch_size)
         print(f"checked and tuned in {time.monotonic() - begin:.0f} s", flush=True)
         if arguments.out is not None:
             (arguments.out / f"{group}.fused.json").write_text(json.dumps(fused))
@@ -215,8 +216,8 @@ def smoke(group: str, arguments: argparse.Namespace) -> None:
     fleet = run.fleet
     with run.on_stream():
         taken = profile(fleet, phases=200 if fleet.algorithm == "dqn" else 5)
-        updates = fleet.updates_a_phase
-        print(f"a phase of {fleet.steps_a_phase} steps and {updates} updates, waiting after each part:")
+        updates = fleet.updates_per_phase
+        print(f"a phase of {fleet.steps_per_phase} steps and {updates} updates, waiting after each part:")
         for name, each in taken.items():
             print(f"  {name:14s} {each:9.1f} µs, {each / updates:7.2f} µs an update", flush=True)
         fleet.progress()
@@ -250,7 +251,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scratch", type=Path, help="where full checkpoints go (large)")
     parser.add_argument("--zoo", type=Path, default=Path("zoo"), help="where policies go and extended training begins")
     parser.add_argument("--device", default="cuda" if on_gpu else "cpu")
-    parser.add_argument("--engine", choices=("torch", "fused"), help="default: fused on a GPU")
+    parser.add_argument("--backend", choices=("torch", "fused"), help="default: fused on a GPU")
     parser.add_argument("--fused", help="settings of the fused kernels: JSON, or a file with it")
     parser.add_argument("--threads", type=int, default=8 if on_gpu else 1, help="threads that step the environments")
     parser.add_argument("--steps", type=int, help="environment steps of a policy, instead of the plan's")
@@ -261,7 +262,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--smoke-seconds", type=float, default=25.0)
     parser.add_argument("--tf32", action="store_true", help="let PyTorch's own products use tf32 (10 bits of mantissa)")
     arguments = parser.parse_args(given)
-    arguments.engine = arguments.engine or ("fused" if arguments.device == "cuda" else "torch")
+    arguments.backend = arguments.backend or ("fused" if arguments.device == "cuda" else "torch")
     return arguments
 
 
@@ -274,14 +275,14 @@ def _train_groups(arguments: argparse.Namespace, until: float) -> None:
             run.train(until)
             if not run.fleet.done:
                 return
-            run.graduate()
+            run.save_to_zoo()
         return
     runs = [Run(group, arguments, fused) for group in arguments.group]
     with ThreadPoolExecutor(len(runs)) as pool:
         list(pool.map(lambda run: run.train(until), runs))
     for run in runs:
         if run.fleet.done:
-            run.graduate()
+            run.save_to_zoo()
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -292,7 +293,7 @@ def main(given: Sequence[str] | None = None) -> int:
     for folder in (arguments.out, arguments.scratch):
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-    print(f"Python {platform.python_version()}, torch {torch.__version__}, {arguments.device}, {arguments.engine}")
+    print(f"Python {platform.python_version()}, torch {torch.__version__}, {arguments.device}, {arguments.backend}")
     if arguments.smoke:
         for group in arguments.group:
             smoke(group, arguments)

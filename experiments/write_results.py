@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from legible.reproduction import rebuild, write_tables
-from legible.reproduction.plan import TablePlan, find_tables
+from legible.reproduction import TablePlan, find_tables, table_from_records, write_tables
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "RESULTS.md"
@@ -27,7 +26,7 @@ def filled(text: str, tables: dict[str, str]) -> str:
 def current_tables() -> dict[str, str]:
     """Markdown of all tables, from the records."""
     plans = [TablePlan.load(path) for path in find_tables(HERE).values()]
-    return {plan.name: rebuild(plan, HERE / "results").to_markdown() for plan in plans}
+    return {plan.name: table_from_records(plan, HERE / "results").to_markdown() for plan in plans}
 
 
 def main() -> None:

@@ -15,6 +15,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from legible.errors import LegibleError
+
 
 def seeded(shared: np.ndarray, unit: int) -> np.ndarray:
     rng = np.random.default_rng(unit)
@@ -78,6 +80,52 @@ def misbehave(folder: Path, unit: str) -> object:
         deque(repeat(0), maxlen=0)
     given = {"gives a lock": threading.Lock(), "gives its process": os.getpid()}
     return given.get(unit, unit)
+
+
+def leave_a_child(folder: Path, unit: str) -> None:
+    """Die, at the first time, and leave a process behind that keeps everything open which was open."""
+    if note(folder, unit) == 1:
+        if os.fork() > 0:
+            os._exit(7)
+        time.sleep(5)
+        os._exit(0)
+
+
+class OneWay:
+    """Can be sent, but not made again."""
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return int, ("not a number",)
+
+
+def give_one_way(shared: None, unit: int) -> OneWay:
+    return OneWay()
+
+
+class PickyError(LegibleError):
+    """An error that cannot be made again from its message alone."""
+
+    def __init__(self, place: str, number: int) -> None:
+        super().__init__(f"{place} {number}")
+
+
+class UnfitError(LegibleError):
+    """An error that can."""
+
+
+def refuse(shared: None, unit: str) -> None:
+    if unit == "picky":
+        raise PickyError("place", 3)
+    raise UnfitError("the environment is unfit")
+
+
+def hang_stubbornly(folder: Path, unit: str) -> None:
+    """Hang, and go on after the first interruption."""
+    try:
+        time.sleep(60)
+    except BaseException:
+        note(folder, unit)
+        time.sleep(60)
 
 
 def slowly(folder: Path, unit: int) -> int:

@@ -1,13 +1,43 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and that tell when they are read whether they are what was written.
+
+- `write_whole`, `write_text`: whoever looks sees the old file or the new one, never half of it.
+- `write_arrays`, `read_arrays`: numpy arrays in an ``.npz`` file, with a key that says what they belong to and a
+  checksum of what they hold.
+- `write_json`, `read_json`: the same for plain data.
+- `read_text`, `read_toml`, `parse_toml`: files that people write, and that may come from anybody: none that is too
+  large or nested too deep is read, and whatever is wrong with one becomes a line that names it.
+- `DamagedFileError`: a file that is not what was written.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import os
-from collections.abc import Callable
+import re
+import tomllib
+import zipfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from legible.errors import LegibleError
+
+_KEY, _CHECKSUM = "_key", "_checksum"
+# A file that becomes larger than this when it is unpacked, and many times as large as it was, is no honest one.
+LARGE, SWELLING = 200_000_000, 100
+LARGEST_JSON = 50_000_000
+LARGEST_TEXT = 2_000_000
+DEEPEST = 32
+
+
+class DamagedFileError(LegibleError):
+    """A file that cannot be read, or that is not what was written."""
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -25,9 +55,200 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     except OSError as error:
         raise LegibleError(f"{path}: cannot be written ({error.strerror or error}).") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed
+            part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     write_whole(path, lambda file: file.write(text.encode()))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], key: str = "") -> None:
+    """Write arrays into an ``.npz`` file, with a key that says what they belong to and a checksum."""
+    everything: dict[str, Any] = {**arrays, _KEY: np.array(key), _CHECKSUM: np.array(_checksum(arrays))}
+    write_whole(path, lambda file: np.savez_compressed(file, **everything))
+
+
+def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -> dict[str, NDArray[Any]]:
+    """Read what `write_arrays` wrote, and check that it is that.
+
+    Parameters
+    ----------
+    path
+        The file.
+    key
+        The key that it must carry; None where any will do. Files of older versions carry none and are taken as they
+        are.
+    advice
+        What to do about a file that is damaged.
+    """
+    content = _read_bytes(path, advice)
+    try:
+        _refuse_swelling(path, content)
+        with np.lib.npyio.NpzFile(io.BytesIO(content), allow_pickle=False) as data:
+            arrays: dict[str, NDArray[Any]] = {name: data[name] for name in data.files}
+    except DamagedFileError:
+        raise
+    except Exception as error:  # what a damaged zip or array raises depends on where the damage is
+        raise DamagedFileError(f"{path}: is damaged ({_first_line(error)}); {advice}.") from error
+    told, checksum = arrays.pop(_KEY, None), arrays.pop(_CHECKSUM, None)
+    if checksum is not None and str(checksum) != _checksum(arrays):
+        raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
+    if key is not None and told is not None and str(told) != key:
+        raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
+    return arrays
+
+
+def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {np.shape(arrays[name])}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _refuse_swelling(path: Path, content: bytes) -> None:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    if size > LARGE and size > SWELLING * len(content):
+        raise DamagedFileError(
+            f"{path}: is damaged (it would swell from {len(content):,} to {size:,} bytes); it is not read."
+        )
+
+
+def write_json(path: Path, document: Mapping[str, Any], key: str = "") -> None:
+    """Write plain data as JSON, with a key that says what it belongs to and a checksum."""
+    plain = json.loads(json.dumps(document))
+    marks = {_KEY: key, _CHECKSUM: _json_checksum(plain)}
+    write_text(path, json.dumps({**plain, **marks}, indent=2) + "\n")
+
+
+def read_json(path: Path, key: str | None = None, advice: str = "delete it") -> dict[str, Any]:
+    """Read what `write_json` wrote, and check that it is that; parameters as for `read_arrays`."""
+    content = _read_bytes(path, advice)
+    try:
+        if len(content) > LARGEST_JSON:
+            raise ValueError(f"{len(content):,} bytes are too many")
+        document = json.loads(content)
+        if not isinstance(document, dict):
+            raise TypeError("a table is expected")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DamagedFileError(f"{path}: is damaged ({_first_line(error)}); {advice}.") from error
+    told, checksum = document.pop(_KEY, None), document.pop(_CHECKSUM, None)
+    if checksum is not None and checksum != _json_checksum(document):
+        raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
+    if key is not None and told is not None and told != key:
+        raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
+    return document
+
+
+def _json_checksum(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _read_bytes(path: Path, advice: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DamagedFileError(f"{path}: cannot be read ({error.strerror or error}); {advice}.") from error
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
+def sha256_of(path: Path) -> str:
+    """Return the checksum of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_text(path: str | Path, error: type[LegibleError] = LegibleError) -> str:
+    """Read a text that people write; `error` is what is raised when it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(LARGEST_TEXT + 1)
+        if len(content) > LARGEST_TEXT:
+            raise error(f"{path}: is larger than {LARGEST_TEXT / 1e6:g} MB, too large for a file of its kind.")
+        return content.decode("utf-8").replace("\r\n", "\n")
+    except OSError as cause:
+        raise error(f"{path}: cannot be read ({cause.strerror}).") from cause
+    except UnicodeDecodeError as cause:
+        raise error(f"{path}: is not UTF-8 text ({cause.reason} at byte {cause.start}).") from cause
+
+
+def read_toml(path: str | Path, error: type[LegibleError] = LegibleError) -> dict[str, Any]:
+    """Read a TOML file; `error` is what is raised when it cannot be read."""
+    return parse_toml(read_text(path, error), str(path), error)
+
+
+def parse_toml(text: str, where: str, error: type[LegibleError] = LegibleError) -> dict[str, Any]:
+    """Read TOML from a text; `where` is what errors call it.
+
+    >>> parse_toml("weight = 0.5", "weights.toml")
+    {'weight': 0.5}
+    >>> parse_toml("a = " + "[" * 3000 + "]" * 3000, "deep.toml")
+    Traceback (most recent call last):
+    legible.errors.LegibleError: deep.toml: line 1: is nested more than 32 deep.
+    """
+    bare = _QUOTED_OR_COMMENT.sub(_without_content, text)
+    line = _first_too_deep(bare)
+    if line is not None:
+        raise error(f"{where}: line {line}: is nested more than {DEEPEST} deep.")
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as cause:
+        raise error(f"{where}: is not valid TOML: {cause}.") from cause
+    except (ValueError, RecursionError) as cause:
+        what = "is nested too deep" if isinstance(cause, RecursionError) else "holds a number with too many digits"
+        raise error(f"{where}: {what}.") from cause
+    _check_numbers(data, where, error)
+    return data
+
+
+# Possessive, and content with a missing end counts as well: no text can make these take long.
+_QUOTED_OR_COMMENT = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?+'
+    r"|'''(?:[^']|'(?!''))*+(?:''')?+"
+    r'|"(?:[^"\\\n]|\\.)*+"?+'
+    r"|'[^'\n]*+'?+"
+    r"|\#[^\n]*+",
+    re.DOTALL,
+)
+_MANY_DOTS = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}""")
+
+
+def _without_content(found: re.Match[str]) -> str:
+    """An empty text in place of a text or comment; its lines stay."""
+    piece = found[0]
+    return '""' * (piece[0] != "#") + "\n" * piece.count("\n")
+
+
+def _first_too_deep(bare: str) -> int | None:
+    """Return the first line in which brackets, or names written as ``a.b.c``, are nested too deep."""
+    # Reading a name of many parts takes the square of their number.
+    dots = _MANY_DOTS.search(bare)
+    depth = 0
+    for bracket in re.finditer(r"[\[\]{}]", bare if dots is None else bare[: dots.start()]):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > DEEPEST:
+            return bare.count("\n", 0, bracket.start()) + 1
+    return None if dots is None else bare.count("\n", 0, dots.start()) + 1
+
+
+def _check_numbers(data: Any, where: str, error: type[LegibleError]) -> None:
+    """Refuse whole numbers beyond those of TOML, 64 bits: they fit no float and can hardly be printed."""
+    waiting = [data]
+    for value in waiting:
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, int) and value.bit_length() > 64:
+            raise error(f"{where}: holds a whole number of {value.bit_length()} bits; 64 are the most.")

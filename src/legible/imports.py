@@ -1,17 +1,41 @@
 """Imports that wait until something is used, and packages that need not be there.
 
 - `lazy_names`: the ``__getattr__`` of a package whose names are imported when they are first asked for.
-- `optional_package`: imports a package that an extra installs, or says which extra.
+- `needs_extra`: imports inside it may miss packages of an extra, and the error says which extra.
+- `optional_package`: imports one such package.
+- `MissingPackageError`: the error.
+- `when_imported`: calls a function as soon as somebody imports a module.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 from legible.errors import LegibleError
+
+# What the extras of pyproject.toml install, as it is imported.
+PACKAGES_OF_EXTRAS = {
+    "highway": ("highway_env",),
+    "hub": ("huggingface_hub", "yaml"),
+    "human": ("pygame",),
+    "onnx": ("onnxruntime",),
+    "pacman": ("pacai",),
+    "pandas": ("pandas",),
+    "ray": ("ray",),
+    "sb3": ("stable_baselines3", "sb3_contrib"),
+}
+
+
+class MissingPackageError(LegibleError, ImportError):
+    """A package that an extra of legible installs is not there."""
 
 
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
@@ -34,23 +58,93 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
     return getattr_of_package
 
 
+@contextmanager
+def needs_extra(extra: str, purpose: str) -> Iterator[None]:
+    """Say which extra of legible to install when something inside fails because its package is not there.
+
+    Parameters
+    ----------
+    extra
+        The extra that installs what is imported; one of `PACKAGES_OF_EXTRAS`.
+    purpose
+        What needs it: "data frames".
+
+    Raises
+    ------
+    MissingPackageError
+        When a package of the extra is not installed. Other errors, such as those of a broken package, stay as they are.
+    """
+    try:
+        yield
+    except Exception as error:
+        # Gymnasium's environments raise an error of their own because of the import error.
+        missing = error if isinstance(error, ModuleNotFoundError) else error.__cause__
+        package = (getattr(missing, "name", None) or "").partition(".")[0]
+        if not isinstance(missing, ModuleNotFoundError) or package not in PACKAGES_OF_EXTRAS[extra]:
+            raise
+        raise MissingPackageError(
+            f"the package {package.replace('_', '-')} is missing, which is needed for {purpose}: "
+            f"pip install 'legible-rl[{extra}]'."
+        ) from error
+
+
 def optional_package(name: str, extra: str, purpose: str) -> ModuleType:
-    """Import a package that is only there if an extra of legible was installed.
+    """Import a package that is only there if an extra of legible was installed; see `needs_extra`.
 
     Parameters
     ----------
     name
-        The package, as it is imported.
-    extra
-        The extra of legible that installs it.
-    purpose
-        What needs it, as the beginning of a sentence: "data frames".
+        The package, or a module of it, as it is imported.
+    extra, purpose
+        The extra that installs it, and what needs it: "data frames".
     """
-    try:
+    with needs_extra(extra, purpose):
         return importlib.import_module(name)
-    except ImportError as error:
-        if error.name is not None and error.name.partition(".")[0] != name.partition(".")[0]:
-            raise
-        raise LegibleError(
-            f"{purpose} need {name}, which is not installed: pip install 'legible-rl[{extra}]'."
-        ) from error
+
+
+def when_imported(name: str, then: Callable[[], object]) -> None:
+    """Call a function as soon as a module has been imported: now, if it is there already.
+
+    So legible can register its environments with Gymnasium without importing Gymnasium itself, which takes longer than
+    everything else that ``import legible`` does.
+    """
+    if name in sys.modules:
+        then()
+    else:
+        sys.meta_path.insert(0, _ImportWatcher(name, then))
+
+
+class _ImportWatcher(MetaPathFinder):
+    """Finds a module as everybody else does, and calls a function after it was loaded."""
+
+    def __init__(self, name: str, then: Callable[[], object]) -> None:
+        self._name, self._then = name, then
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Find the module that is watched for; leave all others alone."""
+        del path, target
+        if name != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _ThenLoader(spec.loader, self._then)
+        return spec
+
+
+class _ThenLoader(Loader):
+    """Loads a module with its own loader and calls a function afterwards."""
+
+    def __init__(self, loader: Loader, then: Callable[[], object]) -> None:
+        self._loader, self._then = loader, then
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Make the module."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module, then the function."""
+        self._loader.exec_module(module)
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._then()

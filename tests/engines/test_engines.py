@@ -3,9 +3,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -17,8 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine_programs import PROGRAM, in_mid_run, session_members, start
 from engine_units import (
     Parcel,
+    give_one_way,
+    hang_stubbornly,
+    leave_a_child,
     misbehave,
     runs,
     seeded,
@@ -29,8 +31,7 @@ from engine_units import (
     wait_for_the_word,
     with_parcel,
 )
-from legible.engines import Engine, Failed, Finished, InProcess, LocalProcesses, make_engine
-from legible.engines import processes as engines
+from legible.engines import Engine, Failed, Finished, InProcess, LocalProcesses, attempts, make_engine, run_one, workers
 from legible.errors import LegibleError
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
@@ -46,18 +47,6 @@ def children() -> list[int]:
         except OSError:  # it has just ended
             continue
         if parent == os.getpid() and "resource_tracker" not in words:
-            found.append(int(process.name))
-    return found
-
-
-def session_members(session: int) -> list[int]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            state, _, _, member_of = (process / "stat").read_text().rpartition(")")[2].split()[:4]
-        except OSError:
-            continue
-        if int(member_of) == session and state != "Z":
             found.append(int(process.name))
     return found
 
@@ -117,6 +106,16 @@ def test_what_is_shared_is_sent_once_to_every_worker(tmp_path: Path) -> None:
     assert len(receivers) == len(set(receivers)) == 2
 
 
+def test_a_worker_keeps_what_is_shared_from_one_run_to_the_next(tmp_path: Path) -> None:
+    with LocalProcesses(2) as engine:
+        for unit in range(5):
+            assert run_one(engine, with_parcel, Parcel(tmp_path), unit) == unit
+        assert len(runs(tmp_path, "unpacked")) == 1
+        assert run_one(engine, pow, 2, 3) == 8
+        assert run_one(engine, with_parcel, Parcel(tmp_path), 5) == 5
+    assert len(runs(tmp_path, "unpacked")) == 2
+
+
 def test_no_units_no_processes() -> None:
     assert list(LocalProcesses(2).run(misbehave, None, [])) == []
     assert list(InProcess().run(misbehave, None, [])) == []
@@ -153,6 +152,21 @@ def test_a_unit_that_kills_its_workers_fails_alone(processes: LocalProcesses, tm
 
 
 @linux
+def test_a_death_is_noticed_when_the_dead_left_a_process_behind(processes: LocalProcesses, tmp_path: Path) -> None:
+    began = time.monotonic()
+    assert list(processes.run(leave_a_child, tmp_path, ["a"])) == [Finished(0, None)]
+    assert len(runs(tmp_path, "a")) == 2
+    assert time.monotonic() - began < 5
+
+
+def test_a_result_that_cannot_be_made_again_is_a_failure(processes: LocalProcesses) -> None:
+    (report,) = processes.run(give_one_way, None, [0])
+    assert isinstance(report, Failed)
+    assert "ValueError: invalid literal for int()" in report.error
+    assert report.attempts == 2
+
+
+@linux
 def test_killed_workers_lose_and_double_nothing(tmp_path: Path) -> None:
     others = set(children())
     victims: list[int] = []
@@ -175,7 +189,7 @@ def test_a_unit_that_hangs_is_stopped(name: str, processes: LocalProcesses, tmp_
     engine: Engine = processes if name == "processes" else InProcess()
     began = time.monotonic()
     reports = {report.index: report for report in engine.run(misbehave, tmp_path, ["a", "hangs", "b"], time_limit=0.5)}
-    assert time.monotonic() - began < 0.5 + engines._GRACE
+    assert time.monotonic() - began < 0.5 + attempts.GRACE_SECONDS
     assert (reports[0], reports[2]) == (Finished(0, "a"), Finished(2, "b"))
     hung = reports[1]
     assert isinstance(hung, Failed)
@@ -186,11 +200,42 @@ def test_a_unit_that_hangs_is_stopped(name: str, processes: LocalProcesses, tmp_
 def test_a_unit_that_hangs_where_no_signal_gets_in_is_killed(
     monkeypatch: pytest.MonkeyPatch, processes: LocalProcesses, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(engines, "_GRACE", 0.5)
+    monkeypatch.setattr(workers, "GRACE_SECONDS", 0.5)
     units = ["hangs in C", "a", "b"]
     reports = {units[report.index]: report for report in processes.run(misbehave, tmp_path, units, time_limit=0.5)}
     assert reports["hangs in C"] == Failed(0, "took longer than 0.5 s", "", 1)
     assert {reports["a"], reports["b"]} == {Finished(1, "a"), Finished(2, "b")}
+
+
+def test_what_goes_on_after_an_interruption_is_interrupted_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(attempts, "GRACE_SECONDS", 0.2)
+    (report,) = InProcess().run(hang_stubbornly, tmp_path, ["a"], time_limit=0.1)
+    assert isinstance(report, Failed)
+    assert (report.error, report.attempts) == ("took longer than 0.1 s", 1)
+    assert len(runs(tmp_path, "a")) == 1
+
+
+def test_a_time_limit_within_another_leaves_the_outer_one_set(tmp_path: Path) -> None:
+    def play_two(shared: None, unit: int) -> None:
+        (inner,) = InProcess().run(misbehave, tmp_path, ["hangs"], time_limit=0.1)
+        assert inner.error == "took longer than 0.1 s"
+        time.sleep(60)
+
+    (report,) = InProcess().run(play_two, None, [0], time_limit=0.4)
+    assert isinstance(report, Failed)
+    assert report.error == "took longer than 0.4 s"
+
+
+def test_processes_keep_a_time_limit_in_any_thread(processes: LocalProcesses, tmp_path: Path) -> None:
+    reports: list[object] = []
+    thread = threading.Thread(
+        target=lambda: reports.extend(processes.run(misbehave, tmp_path, ["hangs", "a"], time_limit=0.3))
+    )
+    thread.start()
+    thread.join(20)
+    assert sorted(type(report).__name__ for report in reports) == ["Failed", "Finished"]
 
 
 def test_inline_gives_the_alarm_back(tmp_path: Path) -> None:
@@ -295,20 +340,6 @@ def test_every_unit_is_reported_once(failures: list[int]) -> None:
     assert [isinstance(report, Finished) for report in reports] == [count < 2 for count in failures]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("inlin",), "Did you mean 'inline'?"),
-        (("processes", 0), "at least 1, got 0"),
-        (("inline", 2), "choose 'processes'"),
-        (("processes", 2, "auto"), "an address is for the engine 'ray'"),
-    ],
-)
-def test_settings_that_cannot_be(arguments: tuple[object, ...], message: str) -> None:
-    with pytest.raises(LegibleError, match=message.replace("?", r"\?")):
-        make_engine(*arguments)
-
-
 @pytest.mark.parametrize("time_limit", [0, -1.0, float("inf"), float("nan")])
 @pytest.mark.parametrize("name", ["inline", "processes"])
 def test_time_limits_that_cannot_be(name: str, time_limit: float) -> None:
@@ -321,45 +352,6 @@ def test_all_cores_by_default() -> None:
 
 
 # Whole programs, which are interrupted or killed.
-
-PROGRAM = """
-    import os, sys, time
-    from pathlib import Path
-    from legible.engines import make_engine
-
-    folder = Path(sys.argv[1])
-
-    def work(shared, unit):
-        if unit > 0:
-            (folder / f"unit {unit}").write_text(str(os.getpid()))
-            time.sleep(60)
-        return unit
-
-    if __name__ == "__mp_main__":
-        (folder / "a worker imports").touch()
-        time.sleep(float(sys.argv[2]))
-
-    if __name__ == "__main__":
-        for report in make_engine(sys.argv[3], 2).run(work, None, range(10)):
-            (folder / "first report").touch()
-"""
-
-
-def start(program: str, folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    script = folder / "program.py"
-    script.write_text(textwrap.dedent(program))
-    return subprocess.Popen(
-        [sys.executable, str(script), str(folder), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=os.environ | environment,
-    )
-
-
-def in_mid_run(folder: Path) -> bool:
-    return len(list(folder.glob("unit *"))) == 2 and (folder / "first report").exists()
 
 
 @linux
@@ -391,6 +383,28 @@ def test_workers_do_not_outlive_a_killed_program(tmp_path: Path) -> None:
     assert wait_for(lambda: not session_members(program.pid), 5)
     assert "Traceback" not in errors
     assert not list((tmp_path / "tmp").iterdir())
+
+
+@linux
+def test_a_program_may_end_without_leaving_the_engine(tmp_path: Path) -> None:
+    program = start(
+        """
+        import time
+        from legible.engines import LocalProcesses
+
+        def work(shared, unit):
+            time.sleep(60 * unit)
+
+        if __name__ == "__main__":
+            engine = LocalProcesses(2).__enter__()
+            reports = engine.run(work, None, [0, 1])
+            print(next(reports))
+        """,
+        tmp_path,
+    )
+    output, errors = program.communicate(timeout=20)
+    assert (output, errors, program.returncode) == ("Finished(index=0, result=None)\n", "", 0)
+    assert wait_for(lambda: not session_members(program.pid), 5)
 
 
 def test_a_script_without_a_guard_is_told(tmp_path: Path) -> None:

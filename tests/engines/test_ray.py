@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_engines import PROGRAM, in_mid_run, session_members, start
 
+from engine_programs import PROGRAM, in_mid_run, session_members, start
 from engine_units import (
     Parcel,
     misbehave,
@@ -25,8 +25,8 @@ from engine_units import (
     wait_for_the_word,
     with_parcel,
 )
-from legible.engines import Failed, Finished, InProcess, RayEngine, make_engine
-from legible.engines import processes as engines
+from legible.engines import Failed, Finished, InProcess, RayEngine, make_engine, workers
+from legible.engines import ray as ray_engine
 from legible.errors import LegibleError
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'legible-rl[ray]'")
@@ -86,7 +86,7 @@ def test_units_that_misbehave_fail_alone(engine: RayEngine, tmp_path: Path) -> N
 
 
 def test_units_that_hang_are_stopped(monkeypatch: pytest.MonkeyPatch, engine: RayEngine, tmp_path: Path) -> None:
-    monkeypatch.setattr(engines, "_GRACE", 1.0)
+    monkeypatch.setattr(workers, "GRACE_SECONDS", 1.0)
     units = ["hangs", "a", "hangs in C", "b"]
     reports = {units[report.index]: report for report in engine.run(misbehave, tmp_path, units, time_limit=0.5)}
     assert {reports["a"], reports["b"]} == {Finished(1, "a"), Finished(3, "b")}
@@ -149,7 +149,7 @@ def test_a_ray_of_others_is_left_running(engine: RayEngine) -> None:
 
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(ray_engine.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(LegibleError, match=r"pip install 'legible-rl\[ray\]'"):
         make_engine("ray")
 

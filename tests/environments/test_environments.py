@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from legible.environments import (
+    CannotDrawError,
     EnvironmentSpec,
     ObservationEncoder,
     UnfitEnvironmentError,
@@ -29,7 +30,6 @@ from legible.environments import (
     count_actions,
     feature_space_of,
     first_action,
-    own_feature_space,
 )
 from legible.environments.pacman import PacmanEnv, PacmanError, PacmanVectorEnv
 from legible.errors import LegibleError
@@ -334,8 +334,8 @@ def test_a_real_environment_with_continuous_actions_is_refused() -> None:
 
 
 def test_an_environment_without_names_gets_numbers() -> None:
-    space = feature_space_of(EnvironmentSpec("CartPole-v1").make())
-    assert space.names == ("f0", "f1", "f2", "f3")
+    space = feature_space_of(Scripted())
+    assert space.names == ("f0", "f1")
     assert space.action_names == ("action0", "action1")
     assert {feature.kind for feature in space.features} == {"numeric"}
 
@@ -349,8 +349,6 @@ def test_discrete_observations_are_categorical() -> None:
 def test_an_environment_brings_its_own_names_through_wrappers() -> None:
     env = EnvironmentSpec(SMALL).make()
     assert feature_space_of(TimeLimit(env, 10)) is env.unwrapped.feature_space
-    assert own_feature_space(env) is env.unwrapped.feature_space
-    assert own_feature_space(Scripted()) is None
 
 
 def test_the_outermost_wrapper_that_has_names_wins() -> None:
@@ -368,7 +366,7 @@ def test_an_attribute_that_is_no_feature_space_is_not_taken_for_one() -> None:
 
 def test_wrappers_that_widen_the_observation_need_new_names() -> None:
     env = FrameStackObservation(EnvironmentSpec(SMALL).make(), 2)
-    with pytest.raises(UnfitEnvironmentError, match=r"the environment's feature space names 69 features, .* 138"):
+    with pytest.raises(UnfitEnvironmentError, match=r"the environment names 69 features, .* 138"):
         feature_space_of(env)
     assert len(feature_space_of(env, FeatureSpace.unnamed(138, 0))) == 138
 
@@ -417,7 +415,7 @@ def test_a_file_that_does_not_fit_is_named(tmp_path: Path, text: str, words: str
     path = names_file(tmp_path, text)
     with pytest.raises(UnfitEnvironmentError, match=words) as refusal:
         feature_space_of(Scripted(), path)
-    assert str(refusal.value).startswith(str(path))
+    assert str(refusal.value).startswith(f"the names file {path}")
 
 
 def test_given_names_that_do_not_fit() -> None:
@@ -471,3 +469,42 @@ def test_a_package_that_is_missing_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
     with pytest.raises(UnfitEnvironmentError, match=r"belongs to the package ale_py.*pip install 'ale-py'"):
         EnvironmentSpec("ALE/NoSuchGame-v5").make()
+
+
+# Drawing
+
+
+@pytest.mark.parametrize("mode", ["rgb_array", "human"])
+def test_what_is_missing_to_draw_an_environment_is_named(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    env = EnvironmentSpec("CartPole-v1").make(render_mode=mode)
+    with pytest.raises(CannotDrawError, match=r"'CartPole-v1' cannot be drawn: pygame is not .*legible-rl\[human\]"):
+        _draw_once(env)
+
+
+def _draw_once(env: gymnasium.Env) -> None:
+    env.reset(seed=0)
+    env.render()
+
+
+def test_what_is_missing_to_make_an_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def factory() -> gymnasium.Env:
+        raise gymnasium.error.DependencyNotInstalled("Box2D is not installed, run `pip install box2d`")
+
+    monkeypatch.setattr("toy_environments.broken_factory", factory)
+    with pytest.raises(UnfitEnvironmentError, match="cannot be made: Box2D is not installed, run `pip install box2d`"):
+        EnvironmentSpec("toy_environments:broken_factory").make()
+
+
+def test_an_environment_that_is_drawn_is_the_same_otherwise() -> None:
+    plain, drawn = EnvironmentSpec(SMALL).make(), EnvironmentSpec(SMALL).make(render_mode="ansi")
+    assert feature_space_of(drawn) == feature_space_of(plain)
+    assert drawn.spec is not None
+    assert (drawn.spec.id, drawn.render_mode) == (SMALL, "ansi")
+    for env in (plain, drawn):
+        env.reset(seed=3)
+    for _ in range(5):
+        one, other = plain.step(2), drawn.step(2)
+        np.testing.assert_array_equal(one[0], other[0])
+        assert one[1:] == other[1:]
+    assert "%" in drawn.render()

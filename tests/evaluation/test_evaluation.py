@@ -6,39 +6,35 @@ import numpy as np
 import pytest
 
 import mirror_world
+from legible.engines import UnitFailedError
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import (
-    STAGE_EPISODES,
-    EvaluationSettings,
     Sample,
     Verdict,
     evaluate,
-    play_all,
-    stage_seeds,
+    play_blocks,
 )
 from legible.evaluation.baselines import REGIONS, RandomTest, random_rule_sets, random_tests, region_of
 from legible.evaluation.statistics import benjamini_hochberg, paired, welch
 from legible.evaluation.units import (
-    PlaySettings,
     Setup,
     Unit,
-    UnitFailedError,
     UnitResult,
     cut_into_units,
     play_unit,
     record_episode,
-    replay,
     run_units,
 )
 from legible.features import deciles
 from legible.guidance import GuidedPolicy
-from legible.improvement import ImprovementSettings, improve
+from legible.improvement import improve
 from legible.mining import mine
-from legible.play import collect
+from legible.play import STAGE_EPISODES, STAGES, collect, replay, stage_seeds
 from legible.policies import load_policy
 from legible.relations import generalise, generalise_all, share_cuts
 from legible.rules import Condition, Rule, RuleSet, parse_rule
+from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
 from mirror_world import SPACE
 
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
@@ -153,7 +149,7 @@ def test_the_composed_policy_reaches_the_optimum() -> None:
     settings = ImprovementSettings(episodes=60, final_episodes=200)
     found = improve(SETUP, evaluation, seed=0, settings=settings)
     assert found.rule_sets == (GOOD,)
-    best = play_all(
+    best = play_blocks(
         Setup(mirror_world.best_policy(), WORLD, (), PLAY), [(-1, stage_seeds(0, "final", 0, 200))], run_units
     )[0]
     assert found.guided.mean == pytest.approx(best.returns.mean())
@@ -196,7 +192,7 @@ def verdict(text: str, difference: float) -> Verdict:
 
 
 def test_order_and_number_of_candidates() -> None:
-    from legible.improvement import _candidates
+    from legible.improvement.composition import _candidates
 
     evaluation = evaluate(replace(SETUP, treatments=()), seed=0, settings=SETTINGS)
     texts = ["+Right <- right", "-Left <- right", "-Stay <- left", "+Stay <- right & left"]
@@ -253,7 +249,16 @@ def test_confirmation_keeps_its_promise_where_pairs_differ() -> None:
 
 
 def test_stages_never_share_a_seed() -> None:
-    stages = ["experiences", "screening", "confirmation", "composition", "final", "random tests", "random rules"]
+    stages = sorted(STAGES, key=lambda name: STAGES[name].block)
+    assert stages[:7] == [
+        "experiences",
+        "screening",
+        "confirmation",
+        "composition",
+        "final",
+        "random tests",
+        "random rules",
+    ]
     ends = [stage_seeds(3, stage, first, 1)[0] for stage in stages for first in (0, STAGE_EPISODES - 1)]
     assert ends == sorted(ends)
     assert len(set(ends)) == len(ends)
@@ -310,7 +315,7 @@ def test_a_broken_environment_is_reported_with_its_own_error_and_the_rest_is_kep
     store: dict[str, UnitResult] = {}
     good = run_units(SETUP, [Unit((0,), (1,))], store=store)
     assert len(good) == 1
-    setup = replace(SETUP, environment=EnvironmentSpec("test_evaluation:Broken"))
+    setup = replace(SETUP, environment=EnvironmentSpec("evaluation.test_evaluation:Broken"))
     with pytest.raises(UnitFailedError, match=r"1 of 1 units failed.*the motor is on fire"):
         run_units(setup, [Unit((0,), (1,))], store=store)
     assert len(store) == 1
@@ -339,8 +344,8 @@ def test_a_recorded_episode_is_the_one_that_was_played_and_replays() -> None:
         assert recording.rewards.sum() == pytest.approx(result.returns[episode])
         assert (recording.actions != recording.wanted).sum() == result.changed[episode]
         steps = list(replay(mirror_world.MirrorWorld(), recording))
-        assert [reward for _, reward in steps] == recording.rewards.tolist()
-        np.testing.assert_array_equal([seen for seen, _ in steps[:-1]], recording.observations[1:])
+        assert [reward for _, reward in steps[1:]] == recording.rewards.tolist()
+        np.testing.assert_array_equal([seen for seen, _ in steps[:-1]], recording.observations)
 
 
 def test_a_recording_of_pacman_goes_the_same_way() -> None:

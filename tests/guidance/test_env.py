@@ -13,11 +13,11 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import mirror_world
+from legible.environments import shipped_features
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.guidance import AuditLog, GuidedEnv, GuidedPolicy
 from legible.policies import load_policy
-from legible.relations import shipped_features
 from legible.rules import parse_rule
 from mirror_world import LEFT, RIGHT, SPACE, STAY, MirrorWorld
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from legible.errors import LegibleError
 from legible.features import Action, Feature, FeatureSpace
 from legible.guidance import GuidedChooser, GuidedPolicy
-from legible.policies import Policy, load_policy
+from legible.policies import Policy, load_policy, save_policy
 from legible.rules import Condition, Rule, RuleSet, parse_rule
 
 ACTIONS = 4
@@ -289,3 +289,23 @@ def test_rules_may_keep_random_actions_away():
         seen[everywhere] = [set(part.tolist()) for part in (actions[:2000], actions[2000:])]
     assert seen[True] == [{0, 2}, {0, 1, 2}], "random where a rule triggers too, but never what it blocks"
     assert seen[False] == [{0}, {0, 1, 2}], "the best action that is left where a rule triggers"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "",
+        "[]",
+        "{}",
+        "[" * 50_000,
+        '{"rules": [3], "space": {}, "precedence": 1}',
+        '{"rules": {"rules": [{}]}}',
+        "1" * 5000,
+    ],
+    ids=lambda text: text[:10],
+)
+def test_damaged_rules_are_named_with_their_file(tmp_path, document) -> None:
+    network = load_policy(torch.nn.Sequential(torch.nn.Linear(3, ACTIONS)), output="values")
+    path = save_policy(network, tmp_path / "guided.safetensors", metadata={"legible.guidance": document})
+    with pytest.raises(LegibleError, match=r"guided\.safetensors: its rules cannot be read"):
+        GuidedPolicy.load(path)

@@ -1,4 +1,4 @@
-"""Rollouts: against a plain loop, slot by slot, bit by bit; and how actions are drawn."""
+"""Episodes: against a plain loop, slot by slot, bit by bit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -11,7 +11,6 @@ import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from legible.environments import EnvironmentSpec, UnfitEnvironmentError
@@ -23,17 +22,14 @@ from legible.play import (
     SingleSlots,
     Slots,
     StepRecord,
-    check_exploration,
-    check_policy,
-    choose_actions,
     episode_seeds,
     make_slots,
     one_thread,
     play_episodes,
 )
-from legible.policies import Policy, PolicyError, load_policy
-from legible.streams import policy_keys
-from toy_environments import Constant, Faulty, Noisy, Rowwise, Scripted, Shifted, Spaces
+from legible.policies import Policy, load_policy
+from play.playing import network, play
+from toy_environments import Constant, Faulty, Noisy, Rowwise, Scripted, Shifted
 
 SMALL = "legible/PacmanSmall-v0"
 TAXI = next(name for name in gymnasium.registry if name.startswith("Taxi-"))
@@ -46,13 +42,6 @@ MAKERS: dict[str, tuple[Callable[[], gymnasium.Env], int, int]] = {
     "Taxi": (EnvironmentSpec(TAXI).make, 1, 6),
     "Pacman": (EnvironmentSpec(SMALL).make, 69, 5),
 }
-
-
-def play(slots: Slots, policy: Policy, seeds: Sequence[int], **options: Any) -> tuple[Episodes, list[StepRecord]]:
-    steps: list[StepRecord] = []
-    exploration = {key: options.pop(key) for key in ("epsilon", "sample") if key in options}
-    played = play_episodes(slots, PolicyChooser(policy, seeds, **exploration), seeds, on_step=steps.append, **options)
-    return played, steps
 
 
 def assert_same(one: Any, other: Any) -> None:
@@ -69,8 +58,10 @@ def assert_same_steps(one: list[StepRecord], other: list[StepRecord], *, idle: b
     for first, second in zip(one, other, strict=True):
         np.testing.assert_array_equal(first.episodes, second.episodes)
         rows = np.ones(len(first.episodes), bool) if idle else first.episodes >= 0
+        assert first.masks is second.masks is None
         for column in fields(first):
-            np.testing.assert_array_equal(getattr(first, column.name)[rows], getattr(second, column.name)[rows])
+            if column.name != "masks":
+                np.testing.assert_array_equal(getattr(first, column.name)[rows], getattr(second, column.name)[rows])
 
 
 def play_plainly(env: gymnasium.Env, policy: Policy, seed: int) -> tuple[float, int, bool, float]:
@@ -222,12 +213,6 @@ def test_slots_can_be_used_again() -> None:
 # The same bits
 
 
-def network(n_features: int, n_actions: int) -> Policy:
-    torch.manual_seed(3)
-    hidden = torch.nn.Linear(n_features, 64)
-    return load_policy(torch.nn.Sequential(hidden, torch.nn.ReLU(), torch.nn.Linear(64, n_actions)), output="values")
-
-
 @pytest.mark.parametrize("name", [SMALL, "CartPole-v1", "toy_environments:Noisy"])
 def test_the_same_list_gives_the_same_bits(name: str) -> None:
     width, n_actions = {SMALL: (69, 5), "CartPole-v1": (4, 2)}.get(name, (3, 4))
@@ -309,69 +294,6 @@ def test_any_vector_environment_that_can_be_reset_by_parts_fits(name: str, copy:
     assert_same_steps(our_steps, their_steps, idle=False)
     slots.close()
     assert envs.closed
-
-
-# Making slots
-
-
-def test_an_environment_object_makes_one_slot() -> None:
-    env = Scripted()
-    slots = make_slots(env, 256)
-    assert slots.n == 1
-    played, _ = play(slots, Constant(0, 1), [3, 104])
-    assert played.lengths.tolist() == [3, 4]
-    assert env.seeds_seen == [3, 104]
-    assert not env.closed
-
-
-def test_slots_close_what_they_opened() -> None:
-    slots = make_slots("toy_environments:Scripted", 3)
-    assert [env.closed for env in slots._envs] == [False] * 3
-    slots.close()
-    assert [env.closed for env in slots._envs] == [True] * 3
-
-
-def test_what_does_not_fit_is_closed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    import toy_environments
-
-    opened: list[gymnasium.Env] = []
-
-    class Continuous(Spaces):
-        def __init__(self, limit: int = 99) -> None:
-            super().__init__(action_space=gymnasium.spaces.Box(0, 1))
-            if len(opened) >= limit:
-                raise RuntimeError("no more memory")
-            opened.append(self)
-            self.closed = False
-
-        def close(self) -> None:
-            self.closed = True
-
-    monkeypatch.setattr(toy_environments, "Continuous", Continuous, raising=False)
-    with pytest.raises(UnfitEnvironmentError, match="actions are a Box space"):
-        make_slots("toy_environments:Continuous", 4)
-    assert [env.closed for env in opened] == [True] * 4
-    opened.clear()
-    with pytest.raises(UnfitEnvironmentError, match="RuntimeError: no more memory"):
-        make_slots(EnvironmentSpec("toy_environments:Continuous", {"limit": 2}), 4)
-    assert [env.closed for env in opened] == [True] * 2
-
-
-def test_a_factory_that_makes_one_environment_for_all_is_refused() -> None:
-    env = Scripted()
-    with pytest.raises(UnfitEnvironmentError, match="the same environment twice; every slot needs its own"):
-        SingleSlots([env, Scripted(), env])
-
-
-@pytest.mark.parametrize("n", [0, -1])
-def test_there_must_be_a_slot(n: int) -> None:
-    with pytest.raises(LegibleError, match=f"at least one slot is needed, got {n}"):
-        make_slots(SMALL, n)
-
-
-def test_a_vector_environment_is_no_environment() -> None:
-    with pytest.raises(UnfitEnvironmentError, match="a SyncVectorEnv is no environment"):
-        make_slots(SyncVectorEnv([Scripted]), 2)
 
 
 # What goes wrong in an episode
@@ -501,203 +423,6 @@ def test_threads_of_torch_are_given_back(fault: str | None) -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-
-
-# From scores to actions
-
-STEPS = np.zeros(20_000, np.int64)
-MANY = policy_keys(range(20_000))
-
-
-def frequencies(scores: Sequence[float], **exploration: Any) -> np.ndarray:
-    """How often each action is taken, over many episodes at once."""
-    rows = np.tile(np.array(scores, np.float32), (len(MANY), 1))
-    return np.bincount(choose_actions(rows, MANY, STEPS, **exploration), minlength=len(scores))
-
-
-SCORES = arrays(np.float32, st.tuples(st.integers(1, 8), st.integers(1, 6)), elements=st.floats(-5, 5, width=32))
-
-
-@settings(deadline=None)  # the first call may have to compile
-@given(SCORES)
-def test_without_exploration_the_first_of_the_best_is_taken(scores: np.ndarray) -> None:
-    keys, steps = policy_keys(range(len(scores))), np.arange(len(scores))
-    np.testing.assert_array_equal(choose_actions(scores, keys, steps), scores.argmax(axis=1))
-    np.testing.assert_array_equal(choose_actions(scores.astype(np.float64), keys, steps), scores.argmax(axis=1))
-    np.testing.assert_array_equal(choose_actions(np.asfortranarray(scores), keys, steps), scores.argmax(axis=1))
-
-
-@settings(deadline=None)  # the first call may have to compile
-@given(SCORES, st.floats(0, 1), st.booleans(), st.randoms(use_true_random=False))
-def test_a_row_is_chosen_for_alone(scores: np.ndarray, epsilon: float, sample: bool, random: Any) -> None:
-    keys, steps = policy_keys(range(len(scores))), np.arange(len(scores)) * 3
-    actions = choose_actions(scores, keys, steps, epsilon=epsilon, sample=sample)
-    order = random.sample(range(len(scores)), len(scores))
-    moved = choose_actions(scores[order], keys[order], steps[order], epsilon=epsilon, sample=sample)
-    np.testing.assert_array_equal(moved, actions[order])
-
-
-@settings(deadline=None)  # the first call may have to compile
-@given(SCORES, st.data(), st.floats(0, 1), st.booleans())
-def test_blocked_actions_are_never_taken(scores: np.ndarray, data: Any, epsilon: float, sample: bool) -> None:
-    blocked = data.draw(arrays(np.bool_, scores.shape))
-    blocked[np.arange(len(scores)), scores.argmax(axis=1)] = False
-    guided = np.where(blocked, np.float32(-np.inf), scores)
-    actions = choose_actions(
-        guided, policy_keys(range(len(scores))), np.zeros(len(scores), np.int64), epsilon=epsilon, sample=sample
-    )
-    assert not blocked[np.arange(len(scores)), actions].any()
-
-
-def test_epsilon_one_is_uniform() -> None:
-    assert stats.chisquare(frequencies([5.0, 1.0, 0.0, -3.0, 2.0], epsilon=1.0)).pvalue > 1e-3
-
-
-def test_epsilon_mixes_the_best_with_any() -> None:
-    taken = frequencies([1.0, 9.0, 0.0, 3.0], epsilon=0.2)
-    assert stats.chisquare(taken, len(MANY) * np.array([0.05, 0.85, 0.05, 0.05])).pvalue > 1e-3
-
-
-def test_epsilon_is_uniform_over_what_is_not_blocked() -> None:
-    taken = frequencies([1.0, -np.inf, 0.0, -np.inf], epsilon=1.0)
-    assert taken[[1, 3]].tolist() == [0, 0]
-    assert stats.chisquare(taken[[0, 2]]).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("shift", [0.0, -7.5, 500.0])
-def test_samples_follow_the_probabilities(shift: float) -> None:
-    probabilities = np.array([0.5, 0.05, 0.3, 0.15])
-    taken = frequencies(np.log(probabilities) + shift, sample=True)
-    assert stats.chisquare(taken, len(MANY) * probabilities).pvalue > 1e-3
-
-
-def test_samples_and_epsilon_together() -> None:
-    probabilities = np.array([0.6, 0.4])
-    taken = frequencies(np.log(probabilities), sample=True, epsilon=0.5)
-    assert stats.chisquare(taken, len(MANY) * (0.5 * probabilities + 0.25)).pvalue > 1e-3
-
-
-def test_impossible_actions_are_never_sampled() -> None:
-    assert frequencies([-np.inf, 0.0, -np.inf], sample=True).tolist() == [0, len(MANY), 0]
-    taken = frequencies([-np.inf, -1.0, -1.0, -np.inf], sample=True)
-    assert taken[[0, 3]].tolist() == [0, 0]
-    assert stats.chisquare(taken[1:3]).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("exploration", [{}, {"sample": True}, {"epsilon": 0.3}])
-def test_where_all_is_blocked_anything_may_be_done(exploration: dict[str, Any]) -> None:
-    assert stats.chisquare(frequencies([-np.inf] * 4, **exploration)).pvalue > 1e-3
-
-
-def test_an_infinite_score_is_the_best() -> None:
-    assert frequencies([0.0, np.inf, 3.0], sample=True).tolist() == [0, len(MANY), 0]
-
-
-def test_draws_differ_from_step_to_step() -> None:
-    """Whether to explore, and what to do, are drawn anew in every step of an episode."""
-    keys = np.repeat(policy_keys([5]), 20_000)
-    rows = np.tile(np.array([0.0, 1.0, 0.0, 0.0], np.float32), (20_000, 1))
-    explored = choose_actions(rows, keys, np.arange(20_000), epsilon=0.4)
-    taken = np.bincount(explored, minlength=4)
-    assert stats.chisquare(taken, 20_000 * np.array([0.1, 0.7, 0.1, 0.1])).pvalue > 1e-3
-    pairs = np.histogram2d(explored[:-1], explored[1:], bins=4)[0]
-    assert stats.chi2_contingency(pairs).pvalue > 1e-3
-
-
-def test_exploring_does_not_decide_what_is_explored() -> None:
-    """Among the rows that explore, actions are uniform; one draw for both questions would favour the first ones."""
-    taken = frequencies([0.0] * 5, epsilon=0.1)
-    assert stats.chisquare(taken[1:]).pvalue > 1e-3
-
-
-# Choosing with a policy
-
-
-def test_greedy_rollouts_of_log_probabilities() -> None:
-    policy = Rowwise(3, 4, kind="log-probabilities")
-    _, steps = play(make_slots("toy_environments:Noisy", 3), policy, [1, 2, 3])
-    for step in steps:
-        np.testing.assert_array_equal(step.actions, step.scores.argmax(axis=1))
-        np.testing.assert_allclose(np.exp(step.scores).sum(axis=1), 1, rtol=1e-5)
-
-
-def test_sampled_rollouts_follow_the_policy() -> None:
-    policy = load_policy(
-        lambda observations: np.tile([0.2, 0.7, 0.1, 0.0], (len(observations), 1)), output="probabilities", n_actions=4
-    )
-    assert policy.kind == "log-probabilities"
-    _, steps = play(make_slots("toy_environments:Noisy", 10), policy, list(range(300)), sample=True)
-    actions = np.concatenate([step.actions[step.episodes >= 0] for step in steps])
-    taken = np.bincount(actions, minlength=4)
-    assert taken[3] == 0
-    assert stats.chisquare(taken[:3], len(actions) * np.array([0.2, 0.7, 0.1])).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("epsilon", [-0.1, 1.1, np.nan])
-def test_epsilon_is_a_probability(epsilon: float) -> None:
-    with pytest.raises(LegibleError, match="epsilon is a probability between 0 and 1, got"):
-        PolicyChooser(Constant(0, 1), [], epsilon=epsilon)
-
-
-def test_values_cannot_be_sampled_from() -> None:
-    with pytest.raises(LegibleError, match=r"from log-probabilities only, and this policy's scores are values; leave"):
-        check_exploration(Constant(0, 1), 0.0, sample=True)
-    check_exploration(Constant(0, 1, kind="log-probabilities"), 0.0, sample=True)
-
-
-class Returns(Constant):
-    """A policy that breaks its promise."""
-
-    def __init__(self, answer: Any) -> None:
-        super().__init__(0, 1)
-        self.answer = answer
-
-    def scores(self, observations: np.ndarray) -> np.ndarray:  # noqa: ARG002 (a policy's signature)
-        return self.answer
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (np.zeros((5, 2)), r"must have shape \(1, 2\), but they have shape \(5, 2\)"),
-        (np.zeros((0, 2)), r"must have shape \(1, 2\)"),
-        (np.zeros((1, 3)), r"must have shape \(1, 2\)"),
-        (np.zeros(2), r"must have shape \(1, 2\)"),
-        (np.array([[np.nan, 0.0]]), "NaN for row 0"),
-    ],
-)
-def test_scores_that_cannot_be_are_refused(answer: np.ndarray, words: str) -> None:
-    with pytest.raises(PolicyError, match=words):
-        play(SingleSlots([Scripted()]), Returns(answer), [3])
-
-
-def test_scores_may_be_whole_numbers_or_a_list() -> None:
-    for answer in (np.array([[0, 1]]), [[0.0, 1.0]]):
-        _, steps = play(SingleSlots([Scripted()]), Returns(answer), [3])
-        assert [step.actions.tolist() for step in steps] == [[1]] * 3
-
-
-def test_a_policy_for_other_observations_is_refused() -> None:
-    with pytest.raises(PolicyError, match="reads observations of 5 features, but these have 2"):
-        play(SingleSlots([Scripted()]), network(5, 2), [3])
-
-
-def test_policies_that_fit_pass() -> None:
-    check_policy(Constant(0, 1), 7, 2)
-    check_policy(Constant(0, 1, n_features=7), 7, 2)
-
-
-@pytest.mark.parametrize(
-    ("policy", "words"),
-    [
-        (Constant(0, 1, n_features=6), "the policy reads 6 features, but the environment shows 7"),
-        (Constant(0, 1, 2), "the policy chooses among 3 actions, but the environment has 2"),
-        (np.zeros, r"is no policy; make it one with legible\.policies\.load_policy"),
-    ],
-)
-def test_policies_that_do_not_fit_are_refused(policy: Any, words: str) -> None:
-    with pytest.raises(LegibleError, match=words):
-        check_policy(policy, 7, 2)
 
 
 # Seeds of episodes

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -200,7 +201,7 @@ def test_what_collect_opens_it_closes(monkeypatch: pytest.MonkeyPatch, fails: bo
     ("gather", "error", "words"),
     [
         (lambda: collect(Constant(0, 1), SMALL, 0, seed=0), LegibleError, "at least one episode is needed, got 0"),
-        (lambda: collect(Rowwise(69, 5), SMALL, 2**30 + 1, seed=0), LegibleError, "lie outside"),
+        (lambda: collect(Rowwise(69, 5), SMALL, 2**24 + 1, seed=0), LegibleError, "more than a stage holds"),
         (lambda: collect(Constant(0, 1), NOISY, 1, seed=0), LegibleError, "among 2 actions, .* has 4"),
         (lambda: collect(Rowwise(3, 5), SMALL, 1, seed=0), LegibleError, "reads 3 features, .* shows 69"),
         (lambda: collect(Rowwise(3, 4), NOISY, 1, seed=-1), LegibleError, "a seed is a whole number"),
@@ -405,7 +406,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         Experiences.load(tmp_path)
 
 
-REFUSED = "is no file of experiences, or a damaged one"
+REFUSED = r"is damaged(, or no file of experiences)?"
 
 
 def archive(**changed: Any) -> bytes:
@@ -483,7 +484,7 @@ def test_a_damaged_file_is_refused_or_has_lost_nothing(tmp_path: Path) -> None:
         try:
             read = Experiences.load(damaged)
         except LegibleError as error:
-            assert REFUSED in str(error)  # noqa: PT017 (either outcome is right)
+            assert re.search(REFUSED, str(error))  # noqa: PT017 (either outcome is right)
             refused += 1
         else:
             assert_same(read, tiny())

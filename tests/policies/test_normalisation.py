@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -133,10 +135,10 @@ class TestFiles:
             load_normalisation(tmp_path / "x.npz")
         with (tmp_path / "x.npz").open("wb") as stream:
             np.save(stream, np.zeros(3))
-        with pytest.raises(PolicyError, match="it holds a single array"):
+        with pytest.raises(PolicyError, match="not a zip file"):
             load_normalisation(tmp_path / "x.npz")
         (tmp_path / "x.csv").touch()
-        with pytest.raises(PolicyError, match=r"are \.npz, \.toml or \(trusted\) \.pkl files, not '\.csv'"):
+        with pytest.raises(PolicyError, match=r"are \.npz or \.toml files, or the \.pkl of a VecNormalize, not"):
             load_normalisation(tmp_path / "x.csv")
         with pytest.raises(PolicyError, match=r"saved as \.npz or \.toml"):
             save_normalisation(Normalisation([0.0], [1.0], 1e-8, 10.0), tmp_path / "x.pkl")
@@ -153,23 +155,11 @@ class TestFiles:
 
 
 class TestPickledVecNormalize:
-    def test_is_only_opened_when_trusted(self, tmp_path):
-        class Bomb:
-            def __reduce__(self):
-                return os.mkdir, (str(tmp_path / "exploded"),)
-
-        (tmp_path / "vecnormalize.pkl").write_bytes(pickle.dumps(Bomb()))
-        with pytest.raises(PolicyError, match="trust=True"):
-            load_normalisation(tmp_path / "vecnormalize.pkl")
-        with pytest.raises(PolicyError, match="trust=True"):
-            convert_vec_normalize(tmp_path / "vecnormalize.pkl", tmp_path / "x.npz")
-        assert not (tmp_path / "exploded").exists()
-
     @pytest.mark.parametrize("name", ["driver.normalisation.npz", "driver.normalisation.toml"])
     def test_conversion(self, tmp_path, observations, name):
         reference = vec_normalize(clip_obs=2.0, epsilon=1e-4)
         reference.save(tmp_path / "vecnormalize.pkl")
-        converted = convert_vec_normalize(tmp_path / "vecnormalize.pkl", tmp_path / name, trust=True)
+        converted = convert_vec_normalize(tmp_path / "vecnormalize.pkl", tmp_path / name)
         np.testing.assert_array_equal(
             load_normalisation(converted).apply(observations), reference.normalize_obs(observations)
         )
@@ -179,23 +169,104 @@ class TestPickledVecNormalize:
         reference = vec_normalize(make_env(space))
         reference.save(tmp_path / "v.pkl")
         batch = np.array([space.sample() for _ in range(4)])
-        normalised = load_normalisation(tmp_path / "v.pkl", trust=True).apply(batch.reshape(4, 6))
+        normalised = load_normalisation(tmp_path / "v.pkl").apply(batch.reshape(4, 6))
         np.testing.assert_array_equal(normalised, reference.normalize_obs(batch).reshape(4, 6))
 
     def test_what_is_no_vec_normalize_of_observations(self, tmp_path):
         path = tmp_path / "v.pkl"
         path.write_bytes(pickle.dumps([1]))
         with pytest.raises(PolicyError, match="holds a list, not a VecNormalize"):
-            load_normalisation(path, trust=True)
+            load_normalisation(path)
         path.write_bytes(b"nonsense")
-        with pytest.raises(PolicyError, match="cannot be unpickled"):
-            load_normalisation(path, trust=True)
+        with pytest.raises(PolicyError, match="no pickle, or a damaged one"):
+            load_normalisation(path)
         VecNormalize(make_env(), norm_obs=False).save(path)
+        assert load_normalisation(path) is None
         with pytest.raises(PolicyError, match="normalises rewards only"):
-            load_normalisation(path, trust=True)
+            convert_vec_normalize(path, tmp_path / "x.npz")
         VecNormalize(make_env(spaces.Dict({"a": spaces.Box(0, 1, (2,))}))).save(path)
+        assert load_normalisation(path)["a"].n_features == 2
         with pytest.raises(PolicyError, match="Dict observations"):
-            load_normalisation(path, trust=True)
+            convert_vec_normalize(path, tmp_path / "x.npz")
+
+    @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+    @pytest.mark.parametrize(
+        "space",
+        [spaces.Box(-1, 1, (3,)), spaces.Box(np.arange(-3.0, 0.0), np.arange(3.0), dtype=np.float64)],
+        ids=["float32", "float64"],
+    )
+    def test_every_pickle_protocol(self, tmp_path, protocol, space):
+        reference = vec_normalize(make_env(space), clip_obs=3.0)
+        reference.observation_space.seed(1)  # brings a random generator along
+        (tmp_path / "v.pkl").write_bytes(pickle.dumps(reference, protocol))
+        statistics = load_normalisation(tmp_path / "v.pkl")
+        expected = Normalisation(reference.obs_rms.mean, reference.obs_rms.var, 1e-8, 3.0)
+        assert statistics == expected
+        assert statistics.source == str(tmp_path / "v.pkl")
+
+    def test_statistics_after_training(self, tmp_path):
+        """Running means become NumPy scalars and views on the way."""
+        reference = VecNormalize(make_env())
+        make_model("PPO", env=reference, n_steps=8, batch_size=8, n_epochs=1).learn(8)
+        reference.save(tmp_path / "v.pkl")
+        np.testing.assert_array_equal(load_normalisation(tmp_path / "v.pkl").mean, reference.obs_rms.mean)
+
+    @pytest.mark.parametrize("protocol", [2, 4])
+    def test_spaces_of_old_gym(self, tmp_path, protocol, monkeypatch):
+        """Gym is not installed, and need not be."""
+        gym = types.ModuleType("gym.spaces.box")
+
+        class Box:
+            def __init__(self):
+                self.dtype, self.shape = np.dtype("float32"), (4,)
+                self.low, self.np_random = np.full(4, -1, np.float32), np.random.RandomState(0)
+
+        Box.__module__, Box.__qualname__, gym.Box = "gym.spaces.box", "Box", Box
+        reference = vec_normalize()
+        state = {**reference.__getstate__(), "observation_space": Box()}
+        monkeypatch.setattr(VecNormalize, "__getstate__", lambda _: state)
+        for name in ("gym", "gym.spaces"):
+            monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+        monkeypatch.setitem(sys.modules, "gym.spaces.box", gym)
+        (tmp_path / "v.pkl").write_bytes(pickle.dumps(reference, protocol))
+        for name in ("gym", "gym.spaces", "gym.spaces.box"):
+            monkeypatch.delitem(sys.modules, name)
+        np.testing.assert_array_equal(load_normalisation(tmp_path / "v.pkl").var, reference.obs_rms.var)
+
+    @pytest.mark.parametrize("function", [os.mkdir, os.system, eval, print], ids=str)
+    @pytest.mark.parametrize("protocol", [0, 2, 4])
+    def test_nothing_runs(self, tmp_path, function, protocol):
+        class Bomb:
+            def __reduce__(self):
+                return function, (str(tmp_path / "exploded"),)
+
+        reference = vec_normalize()
+        reference.old_obs = Bomb()
+        (tmp_path / "v.pkl").write_bytes(pickle.dumps(reference, protocol))
+        with pytest.raises(PolicyError, match=rf"it names \w+\.{function.__name__}, which does not belong"):
+            load_normalisation(tmp_path / "v.pkl")
+        assert not (tmp_path / "exploded").exists()
+
+    def test_arrays_of_objects(self, tmp_path):
+        reference = vec_normalize()
+        reference.obs_rms.mean = np.array([1.0, "x", None, 2.0], dtype=object)
+        reference.save(tmp_path / "v.pkl")
+        with pytest.raises(PolicyError, match="statistics of this VecNormalize cannot be read"):
+            load_normalisation(tmp_path / "v.pkl")
+
+    @settings(LAW, max_examples=300)
+    @given(st.integers(0, 2**31), st.sampled_from([0, 2, 4]))
+    def test_damaged_pickles_are_refused_or_harmless(self, tmp_path_factory, seed, protocol):
+        generator = np.random.default_rng(seed)
+        raw = bytearray(pickle.dumps(vec_normalize(), protocol))
+        for _ in range(generator.integers(1, 4)):
+            raw[generator.integers(len(raw))] = generator.integers(256)
+        path = tmp_path_factory.getbasetemp() / "damaged.pkl"
+        path.write_bytes(raw[: generator.integers(1, len(raw))] if seed % 2 else raw)
+        try:
+            load_normalisation(path)
+        except PolicyError as error:
+            assert str(path) in str(error)  # noqa: PT017
 
 
 class TestPoliciesWithNormalisation:
@@ -206,7 +277,7 @@ class TestPoliciesWithNormalisation:
         model = make_model(algorithm, env=reference)
         model.save(tmp_path / "driver.zip")
         reference.save(tmp_path / "v.pkl")
-        convert_vec_normalize(tmp_path / "v.pkl", tmp_path / f"driver.normalisation{suffix}", trust=True)
+        convert_vec_normalize(tmp_path / "v.pkl", tmp_path / f"driver.normalisation{suffix}")
         policy = load_policy(tmp_path / "driver.zip")
         expected = sb3_scores(model, reference.normalize_obs(observations))
         np.testing.assert_array_equal(policy.scores(observations), expected)
@@ -218,18 +289,13 @@ class TestPoliciesWithNormalisation:
         model = make_model("DQN", env=reference)
         model.save(tmp_path / "driver.zip")
         reference.save(tmp_path / "other.pkl")
-        statistics = load_normalisation(tmp_path / "other.pkl", trust=True)
+        statistics = load_normalisation(tmp_path / "other.pkl")
         save_normalisation(statistics, tmp_path / "other.npz")
         given = statistics if way == "object" else tmp_path / f"other.{way}"
-        policy = load_policy(tmp_path / "driver.zip", normalisation=given, trust=way == "pkl")
+        policy = load_policy(tmp_path / "driver.zip", normalisation=given)
         np.testing.assert_array_equal(
             policy.scores(observations), sb3_scores(model, reference.normalize_obs(observations))
         )
-
-    def test_pickled_statistics_as_an_argument_need_trust(self, saved, tmp_path):
-        vec_normalize().save(tmp_path / "other.pkl")
-        with pytest.raises(PolicyError, match="trust=True"):
-            load_policy(saved("DQN"), normalisation=tmp_path / "other.pkl")
 
     def trained(self, tmp_path, **settings):
         reference = VecNormalize(make_env(), **settings) if settings else make_env()
@@ -244,18 +310,20 @@ class TestPoliciesWithNormalisation:
                 load_policy(tmp_path / "driver.zip", trust=trust)
             assert caught.value.argument == "normalisation"
         model.env.save(tmp_path / "driver_vecnormalize.pkl")
-        convert_vec_normalize(tmp_path / "driver_vecnormalize.pkl", tmp_path / "driver.normalisation.npz", trust=True)
         for trust in (False, True):
             policy = load_policy(tmp_path / "driver.zip", trust=trust)
             expected = sb3_scores(model, model.env.normalize_obs(observations))
             np.testing.assert_array_equal(policy.scores(observations), expected)
+            assert policy.normalisation.source == str(tmp_path / "driver_vecnormalize.pkl")
 
     def test_only_rewards_were_normalised(self, tmp_path, observations):
         model = self.trained(tmp_path, norm_obs=False)
-        with pytest.raises(UnclearPolicyError, match='normalisation="none" if only rewards were normalised'):
+        with pytest.raises(UnclearPolicyError, match="'none' if only rewards were normalised"):
             load_policy(tmp_path / "driver.zip")
         policy = load_policy(tmp_path / "driver.zip", normalisation="none")
         np.testing.assert_array_equal(policy.scores(observations), sb3_scores(model, observations))
+        model.env.save(tmp_path / "vecnormalize.pkl")
+        assert load_policy(tmp_path / "driver.zip").normalisation is None
 
     def test_ppo_trained_without_does_not_ask(self, tmp_path):
         """Even when somebody else's statistics lie in the same folder."""
@@ -264,17 +332,43 @@ class TestPoliciesWithNormalisation:
         assert load_policy(tmp_path / "driver.zip").normalisation is None
 
     @pytest.mark.parametrize(
-        "name", ["vecnormalize.pkl", "vec_normalize.pkl", "dqn_vecnormalize_100_steps.pkl", "dqn/vecnormalize.pkl"]
+        ("policy", "name"),
+        [
+            ("dqn.zip", "vecnormalize.pkl"),
+            ("dqn.zip", "vec_normalize.pkl"),
+            ("dqn.zip", "dqn_vecnormalize.pkl"),
+            ("dqn.zip", "dqn/vecnormalize.pkl"),
+            ("rl_model_100_steps.zip", "rl_model_vecnormalize_100_steps.pkl"),
+            ("best_model.zip", "CartPole-v1/vecnormalize.pkl"),
+            ("CartPole-v1.zip", "CartPole-v1/vecnormalize.pkl"),
+        ],
     )
-    def test_pickled_statistics_beside_a_policy_are_not_overlooked(self, saved, tmp_path, name):
+    def test_pickled_statistics_are_found(self, saved, tmp_path, observations, policy, name):
+        folder = tmp_path / "CartPole-v1_3"
+        (folder / name).parent.mkdir(parents=True)
+        path = shutil.move(saved("DQN"), folder / policy)
+        reference = vec_normalize()
+        reference.save(folder / name)
+        found = load_policy(path)
+        assert found.normalisation.source == str(folder / name)
+        bare = load_policy(path, normalisation="none")
+        assert bare.normalisation is None
+        np.testing.assert_array_equal(found.scores(observations), bare.scores(reference.normalize_obs(observations)))
+
+    def test_the_statistics_of_a_checkpoint_are_its_own(self, saved, tmp_path):
+        path = shutil.move(saved("DQN"), tmp_path / "rl_model_100_steps.zip")
+        for name in ("vecnormalize.pkl", "rl_model_vecnormalize_100_steps.pkl", "rl_model_vecnormalize_200_steps.pkl"):
+            vec_normalize().save(tmp_path / name)
+        assert load_policy(path).normalisation.source.endswith("rl_model_vecnormalize_100_steps.pkl")
+
+    def test_statistics_that_may_be_those_of_another_policy(self, saved, tmp_path):
         path = saved("DQN")
-        (tmp_path / "dqn").mkdir()
-        vec_normalize().save(tmp_path / name)
-        for trust in (False, True):
-            with pytest.raises(UnclearPolicyError, match="lies beside it"):
-                load_policy(path, trust=trust)
+        vec_normalize().save(tmp_path / "a2c_vecnormalize_100_steps.pkl")
+        with pytest.raises(UnclearPolicyError, match=r"a2c_vecnormalize_100_steps\.pkl lies beside it"):
+            load_policy(path)
         assert load_policy(path, normalisation="none").normalisation is None
-        assert load_policy(path, normalisation=tmp_path / name, trust=True).normalisation is not None
+        given = tmp_path / "a2c_vecnormalize_100_steps.pkl"
+        assert load_policy(path, normalisation=given).normalisation is not None
 
     def test_two_files_beside_a_policy(self, saved, tmp_path, statistics):
         path = saved("DQN")

@@ -312,23 +312,22 @@ class TestModels:
         with pytest.raises(PolicyError, match="spread over several devices"):
             load_policy(model)
 
-    def test_what_is_not_supported(self):
-        continuous = PPO("MlpPolicy", make_env(action_space=spaces.Box(-1, 1, (2,))), device="cpu")
-        with pytest.raises(PolicyError, match="actions must be Discrete"):
-            load_policy(continuous)
-        dictionary = PPO("MultiInputPolicy", make_env(spaces.Dict({"a": spaces.Box(0, 1, (2,))})), device="cpu")
-        with pytest.raises(PolicyError, match="observations in Dict"):
-            load_policy(dictionary)
-        from sb3_contrib import MaskablePPO, RecurrentPPO
-
-        masked = MaskablePPO("MlpPolicy", make_env(), device="cpu")
-        with pytest.raises(PolicyError, match="only those of DQN, QRDQN, PPO, A2C can be used"):
-            load_policy(masked)
-        recurrent = RecurrentPPO("MlpLstmPolicy", make_env(), device="cpu", policy_kwargs={"lstm_hidden_size": 4})
-        with pytest.raises(PolicyError, match="only the policies of DQN, QRDQN, PPO, A2C can be used"):
-            load_policy(recurrent.policy)
-        with pytest.raises(PolicyError, match="activation= does not apply to a model"):
+    def test_what_does_not_apply(self):
+        with pytest.raises(PolicyError, match="activation does not apply to a model"):
             load_policy(make_model("DQN"), activation="relu")
+        model = make_model("DQN")
+        model.policy.action_space = spaces.Discrete(3, start=1)
+        with pytest.raises(PolicyError, match="actions must be numbered from 0"):
+            load_policy(model)
+
+    def test_training_on_does_not_change_a_policy_without_scores(self, observations):
+        model = PPO("MlpPolicy", make_env(action_space=spaces.Box(-1, 1, (2,))), device="cpu", use_sde=True)
+        policy = load_policy(model)
+        before, _ = policy.predict(observations)
+        with torch.no_grad():
+            for tensor in model.policy.parameters():
+                tensor.add_(1.0)
+        np.testing.assert_array_equal(policy.predict(observations)[0], before)
 
 
 class Dueling(nn.Module):
@@ -413,9 +412,9 @@ class TestModules:
         with pytest.raises(UnclearPolicyError, match="how many actions Dueling has") as caught:
             load_policy(Dueling(), output="values")
         assert caught.value.argument == "n_actions"
-        with pytest.raises(PolicyError, match="output='q' is none of"):
+        with pytest.raises(PolicyError, match="'q' is no output of a policy"):
             load_policy(Dueling(), output="q")
-        with pytest.raises(PolicyError, match="encoding= does not apply to Dueling"):
+        with pytest.raises(PolicyError, match="encoding does not apply to Dueling"):
             load_policy(Dueling(), output="values", encoding=Plain(2))
 
     def test_modules_that_are_not_finite_or_return_something_else(self):
@@ -493,7 +492,7 @@ class TestFunctions:
             load_policy(lambda batch: batch)
         with pytest.raises(UnclearPolicyError, match="how many actions the function has"):
             load_policy(lambda batch: batch, output="values")
-        with pytest.raises(PolicyError, match="activation= does not apply to a function"):
+        with pytest.raises(PolicyError, match="activation does not apply to a function"):
             load_policy(lambda batch: batch, output="values", n_actions=2, activation="relu")
         with pytest.raises(PolicyError, match="output is one of"):
             FunctionPolicy(lambda batch: batch, "q", 2)
@@ -505,7 +504,7 @@ class TestOtherSources:
         assert load_policy(policy, n_features=2, n_actions=3) is policy
         with pytest.raises(PolicyError, match="it has 3 actions, but 5 were asked for"):
             load_policy(policy, n_actions=5)
-        with pytest.raises(PolicyError, match="output= does not apply to what is a policy already"):
+        with pytest.raises(PolicyError, match="output does not apply to what is a policy already"):
             load_policy(policy, output="values")
 
     def test_anything_else_is_refused(self):
@@ -514,6 +513,6 @@ class TestOtherSources:
         with pytest.raises(PolicyError, match="NetworkPolicy is a class; pass an object of it"):
             load_policy(NetworkPolicy)
 
-    def test_unknown_algorithms(self):
+    def test_unknown_algorithms(self, saved):
         with pytest.raises(PolicyError, match=r"unknown algorithm 'DQM'\. Did you mean 'DQN'"):
-            load_policy("x.zip", algorithm="DQM")
+            load_policy(saved("DQN"), algorithm="DQM")

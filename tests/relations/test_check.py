@@ -12,12 +12,12 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from gymnasium import spaces
 from gymnasium.envs.classic_control import AcrobotEnv
-from typer.testing import CliRunner
 
 from legible import cli
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, shipped_features
 from legible.environments.pacman import GhostState, PacmanSettings, PacmanState, load_maze, pacman_features
 from legible.environments.pacman.games import Games
 from legible.environments.pacman.kernel import EAST, NORTH, SOUTH, STOP, WEST
@@ -44,11 +44,11 @@ from legible.relations import (
     Table,
     load_relations,
     parse_relations,
-    shipped_features,
     shipped_relations,
 )
-from legible.relations.check import STATE_SETTERS, StateSetter, check_relations, features_of, state_in_words
+from legible.relations.check import STATE_SETTERS, StateSetter, check_relations, state_in_words
 from legible.relations.check.pacman import HOME, ORDER, SNAP, TIE
+from named_environments import MIRROR_OF_OWN
 
 SMALL = PacmanSettings("small")
 LEVELS = [f"legible/Pacman{level}{nc}-v0" for level in ("Small", "Medium", "Original") for nc in ("", "NC")]
@@ -803,12 +803,6 @@ def test_progress_is_reported():
     assert all(0 <= share <= 1 for share, _ in seen)
 
 
-def test_names_are_found_where_they_are():
-    assert features_of(gymnasium.make("CartPole-v1")).names[0] == "cart.position"
-    assert features_of(gymnasium.make(LEVELS[0])).names[9] == "food.north"
-    assert features_of(Cart()).names == ("f0", "f1")
-
-
 def test_a_state_in_words_speaks_of_what_matters_first():
     space = pacman_features(2)
     observation = np.zeros(69, np.float32)
@@ -844,6 +838,23 @@ def test_show_draws_features_beside_their_images():
     assert "ignored" in output
 
 
+def test_show_needs_no_environment_where_the_name_of_a_file_is_enough():
+    assert run("show", "turn").output == run("show", LEVELS[0], "turn").output
+    assert "cart.position" in run("show", "cartpole").output
+
+
+def test_a_wrapper_and_names_of_its_own_count_in_show_and_check(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(MIRROR_OF_OWN)
+    wrapped = ("CartPole-v1", str(path), "--wrap", "named_environments:Renamed")
+    assert "West → East, East → West" in run("show", *wrapped).output
+    result = run("check", *wrapped, "--episodes", "5", "--json")
+    assert {(c["action"], c["image_action"]) for c in json.loads(result.output)["checks"]} == {
+        ("West", "East"),
+        ("East", "West"),
+    }
+
+
 def test_check_prints_a_table_and_ends_well_when_all_hold():
     result = run("check", "CartPole-v1", "--states", "60")
     assert result.exit_code == 0
@@ -876,7 +887,8 @@ def test_check_prints_json_for_machines(tmp_path):
     [
         (["check", "Nowhere-v0"], "cannot be made"),
         (["check", "CartPole-v1", "cartpol"], "Did you mean 'cartpole'?"),
-        (["check", "Taxi-v4", "turn"], "there is no relations file 'turn'"),
+        (["check", "Taxi-v4", "turn"], "turn: there is no such file"),
+        (["check", "named_environments:cartpole"], "no relations come with the package for 'named_environments"),
         (["show", "Taxi-v4"], "no relations come with the package for 'Taxi-v4'"),
         (["list", "Taxi-v4"], "no relations come with the package for 'Taxi-v4'"),
         (["check", "CartPole-v1", "--arg", "gravity"], "NAME=VALUE"),

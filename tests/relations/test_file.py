@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from legible.environments import shipped_features
 from legible.environments.pacman.features import pacman_features
 from legible.features import Feature, FeatureSpace, deciles
 from legible.relations import (
@@ -29,9 +33,9 @@ from legible.relations import (
     parse_relations,
     reflect,
     share_cuts,
-    shipped_features,
     shipped_relations,
 )
+from legible.relations.reader import _row_number
 from legible.rules import parse_rule
 
 COLUMNS = ("presence", "x", "y", "vx", "vy", "cos_h", "sin_h")
@@ -373,16 +377,16 @@ SHIPPED = [
 def test_shipped_files_load_and_can_be_written_again(env, space):
     files = shipped_relations(env)
     assert files
-    for name, path, _ in files:
-        relations = load_relations(path, space)
+    for file in files:
+        relations = load_relations(file.path, space)
         assert relations
-        assert all(r.name and r.words and r.holds for r in relations), name
+        assert all(r.name and r.words and r.holds for r in relations), file.name
         assert parse_relations(dump_relations(relations, space), space) == relations
 
 
 def test_the_defaults_are_the_papers():
     def defaults(env):
-        return [name for name, _, default in shipped_relations(env) if default]
+        return [file.name for file in shipped_relations(env) if file.default]
 
     assert defaults("legible/PacmanMediumNC-v0") == ["turn"]
     assert defaults("highway-fast-v0") == ["vehicles", "mirror-3-lanes"]
@@ -570,3 +574,30 @@ def test_the_grid_turn_holds_on_lakes_that_look_the_same_from_all_sides(name, la
         for cell in range(len(cells)):
             expected = {(p, int(turned[to]), end) for p, to, end in after(cell, relation.action)}
             assert after(int(turned[cell]), relation.image_action) == expected
+
+
+# --- Patterns from anybody -------------------------------------------------------------------------------------------
+
+
+def test_a_pattern_of_many_stars_takes_no_time():
+    space = FeatureSpace.of([f"{'a' * 190}{i}" for i in range(100)], ["Go"])
+    begin = time.monotonic()
+    for statement in (
+        'negate = "PATTERN"',
+        'shift = { features = "PATTERN{n}*", by = 1 }',
+        'swap = ["PATTERN", "*c" ]',
+    ):
+        text = f'[[relation]]\nname = "slow"\nactions = "same"\n{statement}'.replace("PATTERN", "*a" * 14 + "*b")
+        with pytest.raises(RelationFileError):
+            parse_relations(text, space)
+    assert time.monotonic() - begin < 1
+
+
+PIECES = st.text("a01*", max_size=5)
+
+
+@given(PIECES, PIECES, st.text("a01", min_size=1, max_size=8))
+def test_rows_are_found_as_a_greedy_regular_expression_finds_them(before, after, name):
+    left, right = (re.escape(piece).replace(re.escape("*"), "(.*)") for piece in (before, after))
+    found = re.fullmatch(rf"{left}(?P<n>0|[1-9]\d*){right}", name)
+    assert _row_number(f"{before}{{n}}{after}", name) == (None if found is None else found.span("n"))

@@ -438,7 +438,7 @@ def pacman_rules(draw, actions=(NORTH, SOUTH, EAST, WEST, STOP)):
 
 
 def files(env: str, *names: str) -> tuple[MetamorphicRelation, ...]:
-    shipped = {name: path for name, path, _ in shipped_relations(env)}
+    shipped = {file.name: file.path for file in shipped_relations(env)}
     return tuple(r for name in names for r in load_relations(shipped[name], PACMAN))
 
 

@@ -238,7 +238,7 @@ def test_weaknesses_open_with_their_own_replay(open_report) -> None:
 def test_features_are_shown_where_nothing_can_be_drawn(open_report, mirror, tmp_path) -> None:
     tab = open_report(path=write_report(mirror, tmp_path / "report.html"))
     replay = tab.page.evaluate("JSON.parse(document.getElementById('replays').textContent)[0]")
-    names, row = replay["stage"]["features"], replay["sides"][0]["frames"]["rows"][tab.step()]
+    names, row = replay["layout"]["features"], replay["sides"][0]["frames"]["rows"][tab.step()]
     shown = tab.page.locator(".player .values").first.inner_text().split("\n")
     assert shown[::2] == names
     assert [float(text) for text in shown[1::2]] == row

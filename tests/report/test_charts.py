@@ -1,4 +1,4 @@
-"""The geometry of charts, and numbers as people write them."""
+"""The geometry of charts."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from legible.evaluation.statistics import Effect
-from legible.formatting import number, p_value, percent, signed
 from legible.report.charts import Scale, histograms, interval_scale
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60)
@@ -18,7 +17,7 @@ def test_bars_hold_all_episodes_within_the_chart(first: list[float], second: lis
     for row in chart.rows:
         assert all(0 <= bar.left <= 100 and 0 < bar.height <= 100 for bar in row.bars)
         shares = [float(bar.title.split(": ")[1].split(" %")[0]) for bar in row.bars]
-        assert sum(shares) == pytest.approx(100, abs=0.06 * len(shares))
+        assert sum(shares) == pytest.approx(100, abs=0.51 * len(shares))
         assert 0 <= row.mean <= 100
         assert list(row.quartiles) == sorted(row.quartiles)
     assert max(bar.height for row in chart.rows for bar in row.bars) == 100
@@ -52,16 +51,3 @@ def test_the_scale_of_effects_holds_zero_and_every_interval() -> None:
     assert scale.high > 7
     flat = interval_scale([Effect(0.0, 0.0, 0.0, 0.0, 1.0)])
     assert flat.at(0.0) == 50.0
-
-
-@given(st.floats(-1e12, 1e12))
-def test_numbers_read_back(value: float) -> None:
-    text = number(value).replace("−", "-").replace("\u202f", "")
-    assert float(text) == pytest.approx(value, rel=0.06, abs=1e-12)
-
-
-def test_what_is_not_known_is_a_dash() -> None:
-    nan = float("nan")
-    assert [write(nan) for write in (number, signed, percent, p_value)] == ["–"] * 4
-    assert number(float("inf")) == "∞"
-    assert number(-0.0004) == "−4.0e-04"

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from legible.errors import LegibleError
-from legible.evaluation import Confirmation, Evaluation, EvaluationSettings, Sample, Verdict
+from legible.evaluation import Confirmation, Evaluation, Sample, Verdict
 from legible.evaluation.statistics import Effect
 from legible.features import Feature, FeatureSpace, Intervals
-from legible.improvement import Improvement, ImprovementSettings, Step
+from legible.improvement import Improvement, Step
 from legible.mining import Importance, Mining
 from legible.report.plots import (
     COLOURS,
@@ -27,6 +27,8 @@ from legible.report.plots import (
     plot_returns,
 )
 from legible.rules import RuleSet, parse_rule
+from legible.settings import EvaluationSettings, ImprovementSettings
+from played_blocks import with_returns
 
 SPACE = FeatureSpace.of(["a", "b"], ["Go", "Wait"])
 SAMPLE = Sample(10, 5.0, 1.0, 20.0, math.nan, math.nan, 0.25, 0.1)
@@ -135,21 +137,24 @@ def test_importances_by_hand(ax: Axes) -> None:
         plot_importances(mining(None), ax)
 
 
+def improvement(steps: tuple[Step, ...]) -> Improvement:
+    effect = Effect(0.0, 0.0, 0.0, 0.0, 1.0)
+    return Improvement((), RuleSet(()), steps, SAMPLE, effect, with_returns([5.0]), ImprovementSettings())
+
+
 def test_the_composition_step_by_step(ax: Axes) -> None:
     steps = tuple(
         Step(RuleSet((parse_rule(f"+Go <- a > {i}", SPACE),)), 10.0 + i, 1.0, accepted)
         for i, accepted in enumerate((1, 0))
     )
-    effect = Effect(0.0, 0.0, 0.0, 0.0, 1.0)
-    found = Improvement((), RuleSet(()), steps, SAMPLE, SAMPLE, SAMPLE, effect, ImprovementSettings())
+    found = improvement(steps)
     plot_composition(found, SPACE, ax)
     assert [bar.lines[0].get_xdata()[0] for bar in ax.containers] == [10.0, 11.0]
     assert [bar.lines[0].get_color() for bar in ax.containers] == [COLOURS[2], QUIET]
 
 
 def test_nothing_found_is_said(ax: Axes) -> None:
-    effect = Effect(0.0, 0.0, 0.0, 0.0, 1.0)
-    empty = Improvement((), RuleSet(()), (), SAMPLE, SAMPLE, SAMPLE, effect, ImprovementSettings())
+    empty = improvement(())
     for draw, words in (
         (lambda ax: plot_effects(study(), SPACE, ax), "no rule set was tested on fresh seeds"),
         (lambda ax: plot_p_values(study(), ax), "no rule set was tested"),

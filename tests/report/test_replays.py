@@ -11,20 +11,21 @@ import pytest
 from PIL import Image
 
 from legible.environments import EnvironmentSpec
-from legible.evaluation.units import Recording, Setup, Unit, UnitResult, record_episode
+from legible.evaluation.units import Setup, Unit, UnitResult, record_episode, record_unit
 from legible.features import FeatureSpace
+from legible.play import Recording
 from legible.policies import load_policy
-from legible.report.findings import _number_replays, gather
+from legible.report.findings import gather
+from legible.report.interventions import interventions
 from legible.report.replays import (
+    Replays,
     _no_window,
-    _record_unit,
-    choose_episodes,
-    interventions,
+    _number_replays,
     make_replays,
     record_choices,
 )
-from legible.report.returns import confirmation_blocks, final_blocks
 from legible.report.scenes import FeatureScene, PacmanScene, PictureScene, RoadScene, _when_gone, scene_of
+from legible.report.selection import choose_episodes
 from legible.rules import RuleSet, parse_rule
 from legible.settings import PlaySettings
 
@@ -121,11 +122,11 @@ def test_where_rules_spare_random_actions_they_are_marked() -> None:
 
 
 def test_random_actions_are_marked_as_often_as_they_were_changed(pacman_study) -> None:
-    blocks = final_blocks(pacman_study)
+    blocks = pacman_study.improvement.final_blocks
     play = replace(blocks.setup.play, epsilon=0.1, epsilon_when_guided=False)
     exploring = replace(blocks.setup, play=play)
     unit = Unit((0,) * 6, blocks.seeds[:6])
-    recordings, result = _record_unit(exploring, unit)
+    recordings, result = record_unit(exploring, unit)
     marks = [interventions(exploring, 0, episode) for episode in recordings]
     assert [len(found) for found in marks] == result.changed.tolist()
     assert any(mark.by_chance for found in marks for mark in found)
@@ -134,7 +135,7 @@ def test_random_actions_are_marked_as_often_as_they_were_changed(pacman_study) -
 
 
 def test_recorded_episodes_are_those_of_the_study(pacman_study) -> None:
-    blocks = final_blocks(pacman_study)
+    blocks = pacman_study.improvement.final_blocks
     chosen = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=True)
     assert chosen
     for choice, pair in zip(chosen, record_choices(blocks, chosen), strict=True):
@@ -145,7 +146,7 @@ def test_recorded_episodes_are_those_of_the_study(pacman_study) -> None:
 
 
 def test_an_episode_that_goes_another_way_alone_is_recorded_in_its_unit(pacman_study, monkeypatch) -> None:
-    blocks = final_blocks(pacman_study)
+    blocks = pacman_study.improvement.final_blocks
     choice = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=False)[0]
     other = (choice.episode + 1) % len(blocks.seeds)
     asked = []
@@ -173,7 +174,7 @@ def test_an_episode_that_goes_another_way_alone_is_recorded_in_its_unit(pacman_s
 
 
 def test_marks_of_a_replay_are_the_steps_that_guidance_changed(pacman_study) -> None:
-    blocks = final_blocks(pacman_study)
+    blocks = pacman_study.improvement.final_blocks
     guided = blocks.guided(0)
     chosen = choose_episodes(blocks.base, guided, 0, extremes=True)
     for choice, replay in zip(chosen, make_replays(pacman_study, blocks, chosen, 0), strict=True):
@@ -197,11 +198,11 @@ def test_marks_of_a_replay_are_the_steps_that_guidance_changed(pacman_study) -> 
 
 
 def test_random_actions_are_told_from_interventions(pacman_study) -> None:
-    from legible.report.replays import _drawn
+    from legible.report.replays import _random_actions
 
     episode = recording([(3, 1), (9, 1), (9, 1)], wanted=[2, 2, 1], actions=[0, 1, 1])
     marks = interventions(setup(rules("+Brake <- gap < 5")), 0, episode)
-    assert _drawn(episode, marks) == [[1, 2]]
+    assert _random_actions(episode, marks) == [[1, 2]]
 
 
 def test_pacman_frames_tell_the_whole_state(pacman_study) -> None:
@@ -221,7 +222,7 @@ def test_pacman_frames_tell_the_whole_state(pacman_study) -> None:
     eaten = {(x, y) for x, y, gone in frames["food"] if gone == 1}
     assert eaten == start.food - after.food
     assert {(x, y) for x, y, gone in frames["food"] if gone == -1} == after.food
-    assert "".join(scene.stage["walls"]).count("%") == len(env.unwrapped.maze.walls)
+    assert "".join(scene.layout["walls"]).count("%") == len(env.unwrapped.maze.walls)
 
 
 def test_when_gone() -> None:
@@ -251,7 +252,7 @@ def test_pictures_show_the_start_the_end_and_what_is_marked(cart_pole) -> None:
     assert {0, 7, 111, 300} <= set(frames["steps"])
     assert len(frames["numbers"]) == len(frames["steps"])
     assert max(frames["numbers"]) == len(frames["pictures"]) - 1
-    assert scene.stage["width"] <= 240
+    assert scene.layout["width"] <= 240
     assert all(picture.startswith("data:image/") for picture in frames["pictures"])
 
 
@@ -279,7 +280,7 @@ def test_what_cannot_be_drawn_shows_features(mirror) -> None:
     observation, _ = env.reset(seed=0)
     scene.begin(0, [])
     scene.see(env, observation, 0)
-    assert scene.stage["features"] == ["left", "right", "luck"]
+    assert scene.layout["features"] == ["left", "right", "luck"]
     row = scene.frames()["rows"][0]
     assert row[:2] == observation[:2].tolist()
     assert row[2] == pytest.approx(observation[4], rel=1e-3)
@@ -297,12 +298,12 @@ def test_traffic_shows_ego_first_and_who_is_in_view(mirror) -> None:
     assert row[1:3] == [0, round(10 * traffic.y[traffic.ego])]
     ahead = traffic.x - traffic.x[traffic.ego]
     assert (len(row) - 1) // 4 == ((ahead > -35) & (ahead < 95)).sum()
-    json.dumps(scene.stage)
+    json.dumps(scene.layout)
 
 
 def test_every_shown_weakness_has_a_replay_on_confirmation_seeds(pacman_study) -> None:
     found = gather(pacman_study)
-    blocks = confirmation_blocks(pacman_study)
+    blocks = pacman_study.evaluation.confirmation_blocks
     assert found.cards
     for card in found.cards + found.doubtful_cards:
         if card.replay is not None:
@@ -311,7 +312,7 @@ def test_every_shown_weakness_has_a_replay_on_confirmation_seeds(pacman_study) -
 
 
 def test_what_would_show_something_else_is_not_shown(pacman_study, monkeypatch) -> None:
-    blocks = final_blocks(pacman_study)
+    blocks = pacman_study.improvement.final_blocks
     chosen = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=False)
     pairs = record_choices(blocks, chosen)
     # An environment that forgets its seed: the same actions lead elsewhere.
@@ -322,8 +323,8 @@ def test_what_would_show_something_else_is_not_shown(pacman_study, monkeypatch) 
 
 def test_replays_are_numbered_as_far_as_there_is_room(monkeypatch) -> None:
     made = [(None, "first"), (None, None), (0, "x" * 40), (1, "second"), (2, None)]
-    monkeypatch.setattr("legible.report.findings.REPLAY_BUDGET", 20)
-    assert _number_replays(made, 4) == (["first", "second"], [0], [None, 1, None, None])
+    monkeypatch.setattr("legible.report.replays.REPLAY_BUDGET", 20)
+    assert _number_replays(made, 4) == Replays(("first", "second"), (0,), (None, 1, None, None))
 
 
 @pytest.mark.parametrize("name", ["highway-fast-v0", "MountainCar-v0"])

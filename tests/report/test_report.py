@@ -19,8 +19,7 @@ from legible.evaluation.statistics import paired
 from legible.explanation import verdict_sentence
 from legible.features import Action, Feature, FeatureSpace
 from legible.report import write_report
-from legible.report.findings import _command
-from legible.report.returns import confirmation_blocks, final_blocks
+from legible.report.command import rerun_command
 from legible.settings import MiningSettings, PlaySettings
 from legible.study import Study
 from report.studies import MIRROR_SETTINGS, mirror_study
@@ -62,7 +61,7 @@ def words_of(text: str) -> str:
 
 def test_returns_come_from_the_store(pacman_study, monkeypatch) -> None:
     monkeypatch.setattr("legible.evaluation.units.play_unit", None)  # what run_units would play with
-    final, confirmation = final_blocks(pacman_study), confirmation_blocks(pacman_study)
+    final, confirmation = pacman_study.improvement.final_blocks, pacman_study.evaluation.confirmation_blocks
     effect = paired(final.guided(0).returns, final.base.returns)
     assert effect == pacman_study.improvement.effect
     candidates = [v for v in pacman_study.evaluation.verdicts if v.confirmation is not None]
@@ -134,7 +133,7 @@ def test_plots_and_tables_lie_beside_it(pacman_study, pacman_report) -> None:
         rows = list(csv.DictReader(file))
     guided = np.array([float(row["guided"]) for row in rows])
     assert guided.mean() == pytest.approx(pacman_study.improvement.guided.mean)
-    assert int(rows[0]["seed"]) == final_blocks(pacman_study).seeds[0]
+    assert int(rows[0]["seed"]) == pacman_study.improvement.final_blocks.seeds[0]
     with (folder / "verdicts.csv").open(encoding="utf-8") as file:
         verdicts = list(csv.DictReader(file))
     assert [float(row["p"]) for row in verdicts] == [v.p for v in pacman_study.evaluation.verdicts]
@@ -151,7 +150,7 @@ def test_a_world_without_pictures_is_replayed_by_its_features(mirror, tmp_path) 
     replays = json.loads(data[1])
     assert replays
     assert {replay["kind"] for replay in replays} == {"features"}
-    assert replays[0]["stage"]["features"]
+    assert replays[0]["layout"]["features"]
 
 
 def test_other_policies_are_shown_beside(mirror, tmp_path) -> None:
@@ -207,7 +206,7 @@ def test_an_opened_study_gives_the_same_report(pacman_study, pacman_report, tmp_
 
 
 def test_the_command_to_run_it_again_names_all_that_was_given(pacman_study, tmp_path) -> None:
-    assert _command(pacman_study) == (
+    assert rerun_command(pacman_study) == (
         "legible run legible/PacmanSmall-v0 policy.safetensors --seed 0 --settings settings.toml --out again"
     )
     policy = pacman_study.folder / "policy.safetensors"
@@ -218,12 +217,13 @@ def test_the_command_to_run_it_again_names_all_that_was_given(pacman_study, tmp_
         relations=[],
         rules=["+North <- food.north"],
         veto=["-East <- not open.east"],
-        names=pacman_study.space,
+        names=pacman_study.space.with_kinds({"food.north": "numeric"}),  # not what the environment says
         seed=3,
         settings=pacman_study.settings,
         engine=pacman_study.engine,
     )
-    assert shlex.split(_command(given))[3:] == [
+    given.collect()
+    assert shlex.split(rerun_command(given))[3:] == [
         *("policy.safetensors", "--seed", "3", "--arg", "attack=0.5", "--arg", 'maze="small"', "--relations", "none"),
         *("--names", "names.toml", "--rule", "+North <- food.north", "--veto", "-East <- not open.east"),
         *("--settings", "settings.toml", "--out", "again"),
@@ -231,4 +231,4 @@ def test_the_command_to_run_it_again_names_all_that_was_given(pacman_study, tmp_
 
 
 def test_a_policy_that_was_never_a_file_has_no_command(mirror) -> None:
-    assert _command(mirror) == ""
+    assert rerun_command(mirror) == ""

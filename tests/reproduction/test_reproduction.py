@@ -10,8 +10,15 @@ import pytest
 
 from legible.engines import InProcess
 from legible.errors import LegibleError
-from legible.reproduction import jobs_of, rebuild, reproduce, wanted_tables
-from legible.reproduction.plan import StudiesPlan, TablePlan, find_tables
+from legible.reproduction import (
+    StudiesPlan,
+    TablePlan,
+    find_tables,
+    jobs_of,
+    load_table_plans,
+    reproduce,
+    table_from_records,
+)
 from legible.reproduction.records import load_record, save_record
 from legible.reproduction.tables import NOT_RUN, Cell, build_table
 
@@ -121,12 +128,12 @@ def test_a_broken_studies_file_is_explained(folder: Path, old: str, new: str, me
 
 
 def test_tables_that_share_studies_share_the_jobs(folder: Path):
-    jobs = jobs_of(wanted_tables(["all"], folder))
+    jobs = jobs_of(load_table_plans(["all"], folder))
     assert {name: len(found) for name, found in jobs.items()} == {"studies": 4}
     with pytest.raises(LegibleError, match="the tables are table1, table3"):
-        wanted_tables(["table9"], folder)
+        load_table_plans(["table9"], folder)
     with pytest.raises(LegibleError, match="holds no table files"):
-        wanted_tables(["all"], folder / "nowhere")
+        load_table_plans(["all"], folder / "nowhere")
 
 
 def test_a_cell_by_hand():
@@ -204,14 +211,14 @@ def test_a_small_reproduction_runs_once_and_can_be_rebuilt(folder: Path):
     assert made["known_rule"]["rule"].startswith("-North")
     assert 0.0 <= made["groups"]["Ghosts"] <= 1.0
     for name in ("table1", "table3"):
-        again = rebuild(TablePlan.load(folder / f"{name}.toml"), folder / "results", scale=0.02)
+        again = table_from_records(TablePlan.load(folder / f"{name}.toml"), folder / "results", scale=0.02)
         assert (folder / "results" / f"{name}.md").read_text() == again.to_markdown()
         assert (folder / "results" / f"{name}.png").stat().st_size > 5000
 
 
 @pytest.mark.parametrize("name", sorted(find_tables(EXPERIMENTS)))
 def test_the_tables_of_the_repository_come_from_its_records(name: str):
-    table = rebuild(TablePlan.load(EXPERIMENTS / f"{name}.toml"), EXPERIMENTS / "results")
+    table = table_from_records(TablePlan.load(EXPERIMENTS / f"{name}.toml"), EXPERIMENTS / "results")
     assert (EXPERIMENTS / "results" / f"{name}.md").read_text(encoding="utf-8") == table.to_markdown()
     assert (EXPERIMENTS / "results" / f"{name}.csv").read_text(encoding="utf-8") == table.to_csv()
     assert table.to_markdown() in (EXPERIMENTS.parent / "RESULTS.md").read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ import mirror_world
 from legible.engines import InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.evaluation.units import Setup
+from legible.play import Known
 from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings, StudySettings
 from legible.study.estimate import Estimate, estimate, measure_rate, planned_episodes
 
@@ -18,20 +19,33 @@ SETUP = Setup(mirror_world.policy(), EnvironmentSpec("mirror_world:MirrorWorld")
 
 
 def test_episodes_are_counted_by_hand() -> None:
-    planned = planned_episodes(SETTINGS, rule_sets=9, candidates=3)
+    planned = planned_episodes(SETTINGS, Known(rule_sets=9, candidates=3, explained_rules=12))
     assert planned == {
         "experiences": 50,
         "screening": 10 * 10,  # the unguided policy and nine sets
         "confirmation": 7 * 20,  # the unguided policy, three sets, and the mined rule of each
-        "improvement": 3 * 30 + 2 * 40,  # the unguided policy and two candidates; base and composition
+        "composition": 3 * 30,  # the unguided policy and two candidates
+        "final": 2 * 40,  # base and composition
         "explanation": 100,  # never more than screening
     }
-    nothing = planned_episodes(SETTINGS, rule_sets=9, candidates=0, collected=True)
+    nothing = planned_episodes(SETTINGS, Known(rule_sets=9, candidates=0), collected=True)
     assert (nothing["experiences"], nothing["confirmation"], nothing["explanation"]) == (0, 0, 0)
 
 
-def test_workers_share_all_but_the_experiences() -> None:
-    assert Estimate(rate=10.0, episodes={"experiences": 50, "screening": 100}, workers=2).seconds == 5.0 + 5.0
+def test_workers_share_the_episodes_and_steps_can_be_left_out() -> None:
+    guess = Estimate(rate=10.0, episodes={"screening": 100, "composition": 40, "final": 60}, workers=2)
+    assert guess.seconds == 10.0
+    assert guess.without("improve").seconds == 5.0
+
+
+def test_what_the_first_lot_takes_is_not_taken_for_playing(monkeypatch) -> None:
+    from legible.study import estimate as module
+
+    took = iter([30.0, 0.5, 2.0])  # compiling, then four and sixteen episodes
+    clock = [0.0]
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(module, "play_unit", lambda *_: clock.__setitem__(0, clock[0] + next(took)))
+    assert measure_rate(SETUP, seconds=1.0) == 4 / 2.0
 
 
 def test_rates_are_measured() -> None:

@@ -17,13 +17,18 @@ from flawed_network import save_flawed_network
 from legible.engines import InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
-from legible.evaluation import EvaluationSettings
-from legible.evaluation.units import PlaySettings, UnitResult
+from legible.evaluation.units import UnitResult
 from legible.guidance import GuidedPolicy
-from legible.improvement import ImprovementSettings
 from legible.mining import Mining
-from legible.settings import MiningSettings
-from legible.study import BaselineSettings, Study, StudySettings, UnitFiles, fingerprint_of
+from legible.settings import (
+    BaselineSettings,
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    PlaySettings,
+    StudySettings,
+)
+from legible.study import Study, UnitFiles, fingerprint_of
 
 SETTINGS = StudySettings(
     episodes=60,
@@ -48,39 +53,41 @@ def study(folder: Path, policy: object, **changes: object) -> Study:
 
 def outcome(made: Study) -> dict[str, object]:
     """Everything a study says, to the bit."""
-    improvement = made.improvement
+    improvement, explanations = made.improve(), made.explain()
     return {
         "rules": [mined.rule for mined in made.mining.rules],
         "verdicts": [(v.p, v.difference, v.is_confirmed, v.sample) for v in made.evaluation.verdicts],
         "steps": improvement.steps,
         "effect": improvement.effect,
-        "units": sorted(made._units),
+        "explanations": [explanation.to_dict() for explanation in explanations],
+        "units": sorted(made._folder.units),
     }
 
 
 def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
     told: list[tuple[str, int, int]] = []
     made = study(tmp_path / "s", policy_file, progress=lambda *news: told.append(news))
-    improvement = made.run()
+    improvement = made.run(report=False)
     assert made.evaluation.confirmed
     assert improvement.effect.low > 0
     guided = GuidedPolicy.load(tmp_path / "s" / "guided.safetensors")
     assert guided.rules.rules == improvement.composition.rules
     last = {stage: (done, of) for stage, done, of in told}
     assert last["experiences"] == (60, 60)
-    assert list(last) == ["experiences", "importance", "rules", "screening", "confirmation", "improvement"]
+    steps = ["experiences", "importance", "rules", "screening", "confirmation", "improvement", "explanation"]
+    assert list(last) == steps
     assert all(done == of for done, of in last.values())
-    baseline = made.baseline("block")
+    baseline = made.play_baseline("block")
     assert len(baseline.verdicts) == 3
-    assert len(made.baseline("rules").verdicts) == len(made.rule_sets)
+    assert len(made.play_baseline("rules").verdicts) == len(made.rule_sets)
     with pytest.raises(LegibleError, match="no baseline 'luck'"):
-        made.baseline("luck")
+        made.play_baseline("luck")
 
 
 def test_a_second_run_plays_nothing_and_says_the_same(tmp_path, policy_file, monkeypatch) -> None:
     first = outcome(study(tmp_path, policy_file))
     monkeypatch.setattr("legible.evaluation.units.play_unit", None)
-    monkeypatch.setattr("legible.study.study.collect", None)
+    monkeypatch.setattr("legible.study.collecting.collect_unit", None)
     monkeypatch.setattr("legible.study.study.mine", None)
     assert outcome(study(tmp_path, policy_file)) == first
 
@@ -124,6 +131,7 @@ def test_a_changed_policy_is_noticed(tmp_path, policy_file) -> None:
 
 def test_rules_of_the_users_own_are_tested_like_the_mined_ones(tmp_path) -> None:
     made = study(tmp_path, mirror_world.policy(), rules=["+Right <- right & luck > -9"])
+    made.evaluate()
     assert made.rule_sets[-1].source.text(made.space) == "+Right <- right & luck > -9"
     assert len(made.rule_sets[-1]) == 2
     assert made.evaluation.verdicts[-1].is_confirmed
@@ -131,10 +139,11 @@ def test_rules_of_the_users_own_are_tested_like_the_mined_ones(tmp_path) -> None
 
 def test_a_vetoed_rule_is_not_in_the_composition(tmp_path) -> None:
     free = study(tmp_path / "free", mirror_world.policy())
+    free.improve()
     vetoed = [rule.text(free.space) for rule in free.improvement.composition.rules]
     assert vetoed
     bound = study(tmp_path / "bound", mirror_world.policy(), veto=vetoed)
-    assert not set(bound.improvement.composition.rules) & set(free.improvement.composition.rules)
+    assert not set(bound.improve().composition.rules) & set(free.improvement.composition.rules)
 
 
 def test_a_folder_is_all_that_it_takes_to_open_a_study(tmp_path, policy_file) -> None:
@@ -156,7 +165,7 @@ def test_a_folder_is_all_that_it_takes_to_open_a_study(tmp_path, policy_file) ->
     before = outcome(made)
     given.unlink()
     (tmp_path / "mirror.toml").unlink()
-    opened = Study.open(tmp_path / "s", engine=InProcess())
+    opened = Study.open(tmp_path / "s", engine=InProcess(), trust=True)
     assert opened.environment == spec
     assert (opened.seed, opened.settings, opened.policy_name) == (3, SETTINGS, str(given))
     assert opened.versions["numpy"] == np.__version__
@@ -166,18 +175,19 @@ def test_a_folder_is_all_that_it_takes_to_open_a_study(tmp_path, policy_file) ->
 
 def test_relations_that_were_objects_are_opened_as_files(tmp_path, policy_file) -> None:
     made = study(tmp_path, policy_file)
-    assert Study.open(tmp_path, engine=InProcess()).relations == made.relations
+    made.collect()
+    assert Study.open(tmp_path, engine=InProcess(), trust=True).relations == made.relations
 
 
 def test_what_a_folder_cannot_hold_is_asked_for(tmp_path) -> None:
     study(tmp_path / "object", mirror_world.policy())
     with pytest.raises(LegibleError, match=r"give it as Study\.open"):
-        Study.open(tmp_path / "object")
-    assert Study.open(tmp_path / "object", policy=mirror_world.policy()).policy_name == ""
+        Study.open(tmp_path / "object", trust=True)
+    assert Study.open(tmp_path / "object", policy=mirror_world.policy(), trust=True).policy_name == ""
     spec = EnvironmentSpec("mirror_world:MirrorWorld", {"noise": np.float32(2)})
     Study(tmp_path / "argument", spec, mirror_world.policy(), settings=SETTINGS)
     with pytest.raises(LegibleError, match="argument 'noise' is nothing that a file can hold"):
-        Study.open(tmp_path / "argument", policy=mirror_world.policy())
+        Study.open(tmp_path / "argument", policy=mirror_world.policy(), trust=True)
     with pytest.raises(LegibleError, match="no such folder"):
         Study.open(tmp_path / "nowhere")
     with pytest.raises(LegibleError, match="holds no study"):
@@ -193,21 +203,22 @@ def test_a_policy_of_another_width_is_refused_at_once(tmp_path) -> None:
 def test_baselines_that_were_run_are_found_again(tmp_path, policy_file) -> None:
     made = study(tmp_path, policy_file)
     assert made.baselines == {}
-    first = made.baseline("enforce")
+    first = made.play_baseline("enforce")
     assert study(tmp_path, policy_file).baselines == {"enforce": first}
 
 
 def test_without_relations_the_mined_rules_themselves_are_tested(tmp_path) -> None:
     made = study(tmp_path, mirror_world.policy(), relations=())
+    made.evaluate()
     assert all(len(rule_set) == 1 for rule_set in made.rule_sets)
     assert made.evaluation.confirmed == ()
 
 
 def test_a_policy_without_weights_leaves_its_rules(tmp_path) -> None:
     made = study(tmp_path, mirror_world.policy())
-    made.run()
+    made.improve()
     assert json.loads((tmp_path / "composition.json").read_text())["rules"]
-    assert "only network policies" in (tmp_path / "guided.txt").read_text()
+    assert not (tmp_path / "guided.safetensors").exists()
 
 
 SCRIPT = """
@@ -219,14 +230,14 @@ from test_study import study
 if __name__ == "__main__":
     with LocalProcesses(2) as engine:
         made = study(Path({folder!r}), {policy!r}, engine=engine)
-        made.run()
+        made.run(report=False)
     print("done", flush=True)
 """
 
 
 def start(tmp_path: Path, folder: Path, policy_file: Path) -> subprocess.Popen[bytes]:
     script = tmp_path / f"run-{time.monotonic_ns()}.py"
-    script.write_text(SCRIPT.format(tests=str(Path(__file__).parents[1]), folder=str(folder), policy=str(policy_file)))
+    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent), folder=str(folder), policy=str(policy_file)))
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.Popen(
@@ -268,23 +279,24 @@ def test_a_killed_study_goes_on_as_if_nothing_had_happened(tmp_path, policy_file
 
 def test_what_a_killed_process_was_just_writing_is_cleared_away(tmp_path, policy_file) -> None:
     made = study(tmp_path, policy_file)
+    (tmp_path / "units").mkdir()
     (tmp_path / "units" / ".abc.npz.123.part").write_bytes(b"half")
-    assert made.experiences
+    assert made.collect()
     assert not list(tmp_path.rglob("*.part"))
 
 
 def test_two_processes_do_not_work_in_one_folder(tmp_path, policy_file) -> None:
     made = study(tmp_path, policy_file)
-    with made._lock(), pytest.raises(LegibleError, match="another process is working"):
-        study(tmp_path, policy_file).experiences  # noqa: B018
+    with made._folder.lock(), pytest.raises(LegibleError, match="another process is working"):
+        study(tmp_path, policy_file).collect()
 
 
 def test_a_damaged_unit_is_named(tmp_path, policy_file) -> None:
     made = study(tmp_path, policy_file)
-    made.run()
+    made.improve()
     victim = next((tmp_path / "units").glob("*.npz"))
     victim.write_bytes(b"half of it")
-    with pytest.raises(LegibleError, match=rf"{victim.name}: is damaged; delete it"):
+    with pytest.raises(LegibleError, match=rf"{victim.name}: is damaged .*delete it"):
         outcome(study(tmp_path, policy_file))
     victim.unlink()
     assert outcome(study(tmp_path, policy_file)) == outcome(made)
@@ -294,14 +306,14 @@ def test_a_damaged_unit_is_named(tmp_path, policy_file) -> None:
     ("name", "message"), [("study.json", "is damaged"), ("mining.npz", "delete it"), ("experiences.npz", "damaged")]
 )
 def test_damaged_files_are_named(tmp_path, policy_file, name, message) -> None:
-    assert study(tmp_path, policy_file).mining
+    assert study(tmp_path, policy_file).mine()
     (tmp_path / name).write_bytes(b"half of it")
     with pytest.raises(LegibleError, match=rf"{name}: .*{message}"):
-        study(tmp_path, policy_file).experiences, study(tmp_path, policy_file).mining
+        study(tmp_path, policy_file).mine()
 
 
 def test_a_missing_relations_file_is_named(tmp_path, policy_file) -> None:
-    with pytest.raises(LegibleError, match=r"no\.toml: cannot be read"):
+    with pytest.raises(LegibleError, match=r"no\.toml: there is no such file"):
         study(tmp_path, policy_file, relations=[tmp_path / "no.toml"])
 
 
@@ -336,7 +348,7 @@ def test_unit_files_are_a_mapping(tmp_path) -> None:
 
 def test_mining_survives_its_file(tmp_path, policy_file) -> None:
     made = study(tmp_path, policy_file)
-    mining = made.mining
+    mining = made.mine()
     loaded = Mining.load(tmp_path / "mining.npz")
     assert loaded.rules == mining.rules
     assert loaded.to_rows() == mining.to_rows()

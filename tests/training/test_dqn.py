@@ -63,7 +63,7 @@ def sb3_model(fleet: DqnFleet, policy: int, **more: object) -> DQN:
         device="cpu",
         **more,
     )
-    for network, rows in ((model.q_net, fleet.learner.parameters), (model.q_net_target, fleet.target)):
+    for network, rows in ((model.q_net, fleet.networks.parameters), (model.q_net_target, fleet.target)):
         layers = layer_views(rows, fleet.shape)
         linear = [m for m in network.q_net if isinstance(m, torch.nn.Linear)]
         for module, weight, bias in zip(linear, *layers, strict=True):
@@ -99,7 +99,7 @@ def test_updates_are_those_of_stable_baselines3(max_grad_norm: float) -> None:
     fleet.target.add_(0.05 * torch.randn_like(fleet.target))  # a target network that differs from the other
     fleet.replay.refresh(fleet._target_layers)
     models = [sb3_model(fleet, p) for p in range(fleet.n_policies)]
-    before = fleet.learner.parameters.clone()
+    before = fleet.networks.parameters.clone()
     n, batch = 6, SETTINGS.batch_size
     places = torch.randint(0, fleet.replay.filled, (fleet.n_policies, n * batch), dtype=torch.int32)
     terminals = fleet.replay.discounts[0, places[0].long()] == 0
@@ -113,13 +113,13 @@ def test_updates_are_those_of_stable_baselines3(max_grad_norm: float) -> None:
             model.replay_buffer.sample = lambda *_args, _drawn=drawn, **_more: _drawn
             model.train(gradient_steps=1, batch_size=batch)
             np.testing.assert_allclose(
-                fleet.learner.parameters[p].numpy(), row_of(model, fleet), atol=1e-6, rtol=0, err_msg=f"step {i}"
+                fleet.networks.parameters[p].numpy(), row_of(model, fleet), atol=1e-6, rtol=0, err_msg=f"step {i}"
             )
             clipped = [parameter.grad for parameter in model.q_net.parameters()]
             norm = torch.sqrt(sum((g**2).sum() for g in clipped)).item()
             own = torch.linalg.vector_norm(fleet.gradient_step.gradients[p]).item()
             assert own == pytest.approx(norm, rel=1e-4)
-    assert (fleet.learner.parameters - before).abs().max() > 1e-4
+    assert (fleet.networks.parameters - before).abs().max() > 1e-4
 
 
 def test_cached_targets_are_the_targets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_cached_targets_are_the_targets(monkeypatch: pytest.MonkeyPatch) -> None
 
     best = forward(fleet._target_layers, replay.next_observations)[-1].amax(dim=2)
     torch.testing.assert_close(replay.targets, replay.rewards + replay.discounts * best, rtol=1e-5, atol=1e-4)
-    assert not torch.equal(fleet.target, fleet.learner.parameters)
+    assert not torch.equal(fleet.target, fleet.networks.parameters)
 
 
 def test_schedule_is_that_of_stable_baselines3() -> None:
@@ -198,11 +198,11 @@ def test_one_seed_one_result_whatever_the_fleet_and_the_threads() -> None:
     alone = DqnFleet(alone_slots, [0], SETTINGS, 3000)
     for each in (fleet, threaded, alone):
         each.learn(max_phases=12)
-    assert torch.equal(fleet.learner.parameters, threaded.learner.parameters)
+    assert torch.equal(fleet.networks.parameters, threaded.networks.parameters)
     assert torch.equal(fleet.replay.observations, threaded.replay.observations)
     # Batched products of other sizes may differ in the last bit, so actions agree but parameters only nearly.
-    torch.testing.assert_close(alone.learner.parameters[0], fleet.learner.parameters[2], rtol=1e-4, atol=1e-5)
-    assert not torch.equal(fleet.learner.parameters[0], fleet.learner.parameters[1])
+    torch.testing.assert_close(alone.networks.parameters[0], fleet.networks.parameters[2], rtol=1e-4, atol=1e-5)
+    assert not torch.equal(fleet.networks.parameters[0], fleet.networks.parameters[1])
 
 
 @pytest.mark.parametrize("stop", [2, 17])
@@ -229,12 +229,12 @@ def test_light_checkpoint_refills_the_buffer_and_goes_on(tmp_path) -> None:
     assert (second.steps, second.calls, second.updates) == (first.steps, first.calls, first.updates)
     assert second.replay.filled == first.replay.filled
     assert second.epsilon == first.epsilon
-    assert torch.equal(second.learner.parameters, first.learner.parameters)
+    assert torch.equal(second.networks.parameters, first.networks.parameters)
     assert (second.replay.observations.abs().sum(dim=(0, 2)) > 0).all()
     second.learn()
     third.learn()
     assert second.done
-    assert torch.equal(second.learner.parameters, third.learner.parameters)
+    assert torch.equal(second.networks.parameters, third.networks.parameters)
 
 
 def test_light_checkpoint_in_several_files(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from experiments import train_zoo
 from legible.environments import EnvironmentSpec
 from legible.policies import load_policy
 from legible.training.dqn import DqnFleet, DqnSettings
-from legible.training.fleet import FleetPlan, evaluate, graduate, make_fleet, policies_of
 from legible.training.networks import forward
+from legible.training.plan import FleetPlan, evaluate_policy, make_fleet, policies_of, save_to_zoo
 from legible.training.ppo import PpoFleet, PpoSettings
 from legible.training.slots import FleetError
 
@@ -31,7 +31,7 @@ def test_members_lie_where_the_zoo_has_them() -> None:
         "PacmanMediumNC/dqn/3.safetensors",
         "PacmanMediumNC/dqn/5.safetensors",
     ]
-    longer = PLAN.for_as_long_again().members[0]
+    longer = PLAN.extended_training().members[0]
     assert str(longer.path) == "PacmanSmall/dqn/3-extended.safetensors"
     assert longer.base_path == PLAN.members[0].path
     assert FleetPlan(LEVELS, (0,), PPO, 10).algorithm == "ppo"
@@ -42,10 +42,10 @@ def test_policies_come_out_as_files(tmp_path, settings: DqnSettings | PpoSetting
     plan = replace(PLAN, settings=settings)
     fleet = make_fleet(plan)
     fleet.learn()
-    results = graduate(fleet, plan, tmp_path, n_episodes=6)
+    results = save_to_zoo(fleet, plan, tmp_path, n_episodes=6)
     assert [file.relative_to(tmp_path).as_posix() for file in results] == [str(m.path) for m in plan.members]
     observations = np.random.default_rng(0).normal(size=(4, 69)).astype(np.float32)
-    actors = fleet.learner.layers() if isinstance(fleet, DqnFleet) else fleet._actor
+    actors = fleet.networks.layers() if isinstance(fleet, DqnFleet) else fleet._actor
     wanted = forward(actors, torch.tensor(observations).repeat(4, 1, 1))[-1]
     for p, (file, result) in enumerate(results.items()):
         policy = load_policy(file)
@@ -56,20 +56,20 @@ def test_policies_come_out_as_files(tmp_path, settings: DqnSettings | PpoSetting
         assert policy.metadata["seed"] == plan.members[p].seed
         assert policy.metadata["steps"] == fleet.steps >= 240
         assert policy.action_names == ("North", "South", "East", "West", "Stop")
-        assert evaluate(policy, plan.members[p].environment, 6) == result
+        assert evaluate_policy(policy, plan.members[p].environment, 6) == result
 
 
 def test_extended_training_begins_with_the_policies_and_nothing_else(tmp_path) -> None:
     base = make_fleet(PLAN)
     base.learn()
-    graduate(base, PLAN, tmp_path, n_episodes=2)
-    longer = make_fleet(PLAN.for_as_long_again(), zoo=tmp_path)
+    save_to_zoo(base, PLAN, tmp_path, n_episodes=2)
+    longer = make_fleet(PLAN.extended_training(), zoo=tmp_path)
     assert isinstance(base, DqnFleet)
     assert isinstance(longer, DqnFleet)
-    assert torch.equal(longer.learner.parameters, base.learner.parameters)
-    assert torch.equal(longer.target, base.learner.parameters)
+    assert torch.equal(longer.networks.parameters, base.networks.parameters)
+    assert torch.equal(longer.target, base.networks.parameters)
     assert longer.replay.filled == 0
-    assert longer.learner.mean.abs().sum() == 0
+    assert longer.networks.mean.abs().sum() == 0
     assert (longer.steps, longer.updates) == (0, 0)
     longer.learn(max_phases=2)
     assert longer.epsilon == pytest.approx(DQN.epsilon(longer.steps, 240))
@@ -77,10 +77,10 @@ def test_extended_training_begins_with_the_policies_and_nothing_else(tmp_path) -
     first.learn(max_phases=2)
     # Other random numbers than the first training had.
     assert not torch.equal(longer.replay.actions[:, :16], first.replay.actions[:, :16])
-    policies = policies_of(longer, PLAN.for_as_long_again())
+    policies = policies_of(longer, PLAN.extended_training())
     assert policies[0].metadata["training"] == "extended"
     with pytest.raises(FleetError, match="zoo="):
-        make_fleet(PLAN.for_as_long_again())
+        make_fleet(PLAN.extended_training())
     with pytest.raises(FleetError, match="critics"):
         make_fleet(replace(PLAN, settings=PPO, extended=True))
 

@@ -10,26 +10,26 @@ import sys
 import pytest
 import torch
 
-from legible.training import selfcheck
+from legible.training import check_fused
 from legible.training.fused import FusedSettings, FusedStep, check_fits
+from legible.training.gradient_step import TorchStep
 from legible.training.networks import NetworkShape
 from legible.training.slots import FleetError
-from legible.training.steps import TorchStep
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 PROGRAM = """
 import torch
-from legible.training import selfcheck
+from legible.training import check_fused
 from legible.training.fused import FusedSettings, FusedStep
 for rows, inputs in ((16, 69), (32, 117)):
-    problem = selfcheck.Problem.random(2, inputs, 32, torch.device("cpu"), capacity=200)
-    reference = selfcheck.Reference(problem)
-    cut = FusedSettings(row_block=rows)
-    gradients, moves = reference.errors(lambda l, r: FusedStep(l, r, problem.adam, 32, cut))
+    problem = check_fused.Problem.random(2, inputs, 32, torch.device("cpu"), capacity=200)
+    reference = check_fused.Reference(problem)
+    tiling = FusedSettings(row_block=rows)
+    gradients, moves = reference.errors(lambda l, r: FusedStep(l, r, problem.adam, 32, tiling))
     assert gradients < 1e-6 and moves < 1e-3, (gradients, moves)
-    step = FusedStep(problem.learner(), problem.replay(), problem.adam, 32, cut)
+    step = FusedStep(problem.networks(), problem.replay(), problem.adam, 32, tiling)
     for environments in (4, 8, 20):
-        assert selfcheck.actions_differ(step, problem, environments) == 0.0
+        assert check_fused.actions_differ(step, problem, environments) == 0.0
 """
 
 
@@ -41,18 +41,18 @@ def test_kernels_in_the_interpreter() -> None:
 
 @pytest.mark.skipif(HAS_TRITON, reason="Triton is there")
 def test_without_triton_it_says_so() -> None:
-    problem = selfcheck.Problem.random(1, 5, 16, torch.device("cpu"), capacity=20)
+    problem = check_fused.Problem.random(1, 5, 16, torch.device("cpu"), capacity=20)
     with pytest.raises(FleetError, match="needs Triton"):
-        FusedStep(problem.learner(), problem.replay(), problem.adam, 16)
+        FusedStep(problem.networks(), problem.replay(), problem.adam, 16)
 
 
 def test_pytorch_is_as_good_as_float32() -> None:
-    problem = selfcheck.Problem.random(2, 69, 32, torch.device("cpu"), capacity=200)
-    errors = selfcheck.Reference(problem).errors(lambda learner, replay: TorchStep(learner, replay, problem.adam))
+    problem = check_fused.Problem.random(2, 69, 32, torch.device("cpu"), capacity=200)
+    errors = check_fused.Reference(problem).errors(lambda networks, replay: TorchStep(networks, replay, problem.adam))
     assert errors[0] < 1e-6
     assert errors[1] < 1e-3
-    step = TorchStep(problem.learner(), problem.replay(), problem.adam)
-    assert selfcheck.actions_differ(step, problem) == 0.0
+    step = TorchStep(problem.networks(), problem.replay(), problem.adam)
+    assert check_fused.actions_differ(step, problem) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from legible.environments import EnvironmentSpec
 from legible.streams import uniform
 from legible.training.adam import Adam, adam_step
-from legible.training.draws import PolicyStreams, draw_integers, draw_uniform, explore, keys_on
 from legible.training.networks import (
     NetworkShape,
     backward,
-    default_beginning,
+    default_parameters,
     forward,
     layer_views,
     layers_of_row,
-    orthogonal_beginning,
+    orthogonal_parameters,
     row_of_layers,
 )
+from legible.training.random_numbers import PolicyStreams, draw_integers, draw_uniform, explore, keys_on
 from legible.training.slots import (
     ACTION,
     RECORD_TAIL,
@@ -39,7 +39,7 @@ CPU = torch.device("cpu")
 def test_backward_is_what_autograd_computes(widths: tuple[int, ...]) -> None:
     shape, n, rows = NetworkShape(widths), 3, 11
     generator = torch.Generator().manual_seed(1)
-    parameters = torch.tensor(np.stack([default_beginning(shape, seed) for seed in range(n)]), requires_grad=True)
+    parameters = torch.tensor(np.stack([default_parameters(shape, seed) for seed in range(n)]), requires_grad=True)
     inputs = torch.randn((n, rows, widths[0]), generator=generator)
     slopes = torch.randn((n, rows, widths[-1]), generator=generator)
     gradients = torch.full_like(parameters, float("nan")).detach()
@@ -79,7 +79,7 @@ def test_adam_is_pytorchs() -> None:
 
 def test_rows_and_layers_are_the_same_thing() -> None:
     shape = NetworkShape((4, 8, 3))
-    row = default_beginning(shape, 5)
+    row = default_parameters(shape, 5)
     layers = layers_of_row(shape, row)
     assert [str(layer.activation) for layer in layers] == ["relu", "identity"]
     np.testing.assert_array_equal(row_of_layers(shape, [(layer.weight, layer.bias) for layer in layers]), row)
@@ -88,11 +88,11 @@ def test_rows_and_layers_are_the_same_thing() -> None:
     bound = 1 / np.sqrt(4)  # PyTorch's Linear is uniform within ±1/√inputs
     assert np.abs(layers[0].weight).max() <= bound
     assert np.abs(layers[0].weight).max() > 0.8 * bound
-    assert not np.array_equal(default_beginning(shape, 6), row)
+    assert not np.array_equal(default_parameters(shape, 6), row)
 
 
 def test_orthogonal_beginning() -> None:
-    layers = layers_of_row(NetworkShape((6, 6, 3)), orthogonal_beginning(NetworkShape((6, 6, 3)), 1, 0.01))
+    layers = layers_of_row(NetworkShape((6, 6, 3)), orthogonal_parameters(NetworkShape((6, 6, 3)), 1, 0.01))
     np.testing.assert_allclose(layers[0].weight @ layers[0].weight.T, 2 * np.eye(6), atol=1e-5)
     np.testing.assert_allclose(layers[1].weight @ layers[1].weight.T, 1e-4 * np.eye(3), atol=1e-8)
 

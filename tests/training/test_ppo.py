@@ -169,7 +169,7 @@ def test_actions_follow_the_probabilities() -> None:
 
 
 def test_orders_are_permutations_and_all_different() -> None:
-    from legible.training.draws import draw_orders, keys_on
+    from legible.training.random_numbers import draw_orders, keys_on
 
     keys = keys_on(torch.device("cpu"), [1, 2**63 + 5])
     orders = draw_orders(keys, 0, 3, 64)

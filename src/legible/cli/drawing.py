@@ -16,14 +16,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-import typer
+import click
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+from legible.formatting import duration, number
 
 # Stages that are over sooner are not worth a line.
 PATIENCE = 1.0
@@ -48,13 +49,13 @@ def complain(text: str) -> None:
 
 def print_json(document: Any) -> None:
     """Print results as JSON; numbers that JSON does not have are null."""
-    typer.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+    click.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
-    if isinstance(value, (np.ndarray, np.generic)):
+    if hasattr(value, "tolist"):  # NumPy's arrays and numbers
         value = value.tolist()
     if isinstance(value, dict):
         return {str(key): _plain(entry) for key, entry in value.items()}
@@ -75,15 +76,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
     return made
 
 
-def figure(value: float) -> str:
-    """Write a number with three digits or more, and never a power of ten for everyday numbers.
-
-    >>> figure(1494.4), figure(123.4), figure(1.234), figure(0.0123)
-    ('1494', '123', '1.23', '0.0123')
-    """
-    return f"{value:.0f}" if 100 <= abs(value) < 1e7 else f"{value:.3g}"
-
-
 class _RateColumn(TextColumn):
     """Episodes a second."""
 
@@ -95,7 +87,7 @@ class _RateColumn(TextColumn):
         speed = task.finished_speed or task.speed
         if not speed or task.description in _NOT_EPISODES:
             return Text("")
-        return Text(f"{speed:,.0f} episodes/s" if speed >= 10 else f"{speed:.2g} episodes/s")
+        return Text(f"{number(speed, 2)} episodes/s")
 
 
 class Bars:
@@ -149,4 +141,4 @@ class Bars:
         self._ended.add(stage)
         if self._lines:
             what = "steps" if stage in _NOT_EPISODES else "episodes"
-            say(f"{stage}: {of:,} {what} in {seconds:.1f} s")
+            say(f"{stage}: {number(of)} {what} in {duration(seconds)}")

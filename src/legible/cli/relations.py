@@ -5,45 +5,48 @@ from __future__ import annotations
 import json
 import math
 import time
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import gymnasium
-import typer
+import rich_click as click
+from click.exceptions import Exit
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from legible.environments import EnvironmentSpec
-from legible.errors import LegibleError, did_you_mean
-from legible.features import FeatureSpace
-from legible.relations import MetamorphicRelation, ShippedRelations, by_name, load_relations, shipped_relations
+from legible.cli.choice import environment_spec
+from legible.cli.completion import complete_env
+from legible.cli.options import (
+    env_argument,
+    environment_options,
+    json_option,
+    names_option,
+    relations_argument,
+    seed_option,
+    verbose_option,
+)
+from legible.errors import LegibleError
+from legible.formatting import number, percent
 
 if TYPE_CHECKING:
+    from legible.environments import EnvironmentSpec, RelationsFile
+    from legible.features import FeatureSpace
+    from legible.relations import MetamorphicRelation
     from legible.relations.check import RelationCheck
-    from legible.relations.check.answers import Progress as OnProgress
+    from legible.relations.check.answers import OnProgress
 
-# The check itself is imported when it is used: it needs scikit-learn and PyTorch, which take seconds to load.
+# What the commands use is imported by those that use it: numba, scikit-learn and PyTorch take seconds to load.
 
-relations_app = typer.Typer(help="Relations: list them, show them, check them.", no_args_is_help=True)
 
-EnvArgument = Annotated[
-    str, typer.Argument(metavar="ENV", help="Environment: an id, such as CartPole-v1, or module:factory.")
-]
-FileArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="FILE", help="A relations file, or the name of one that comes with the package."),
-]
-NamesOption = Annotated[Path | None, typer.Option(metavar="FILE", help="TOML file with names of features and actions.")]
-ArgOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="Argument of the environment, VALUE as in TOML; may be given repeatedly."),
-]
+@click.group
+def relations() -> None:
+    """Relations: list them, show them, check them."""
+
+
 VERDICT_COLOURS = {
     "holds": "green",
     "holds approximately": "yellow",
@@ -52,44 +55,79 @@ VERDICT_COLOURS = {
 }
 
 
-@relations_app.command("list")
-def list_relations(
-    env: Annotated[str | None, typer.Argument(metavar="ENV", help="Only those for this environment.")] = None,
-) -> None:
+@relations.command("list")
+@click.argument(
+    "env", metavar="[ENV]", required=False, help="Only those for this environment.", shell_complete=complete_env
+)
+@verbose_option
+def list_relations(env: str | None) -> None:
     """List the relations files that come with the package; those with a star are used by default."""
-    shipped = _shipped_for(env) if env is not None else _all_shipped()
+    from legible.files import read_toml  # noqa: PLC0415
+
+    listed = _shipped_for(env) if env is not None else _all_shipped()
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("File", no_wrap=True)
     table.add_column("For", overflow="fold")
     table.add_column("Relations")
-    for path, (file, environments) in shipped.items():
-        relations = tomllib.loads(path.read_text(encoding="utf-8"))["relation"]
-        says = "\n".join(f"[bold]{escape(r['name'])}[/]: {escape(r.get('words', ''))}" for r in relations)
-        table.add_row(f"{file.name}{' *' if file.default else ''}", ", ".join(dict.fromkeys(environments)), says)
+    for path, (file, environments) in listed.items():
+        says = "\n".join(
+            f"[bold]{escape(r['name'])}[/]: {escape(r.get('words', ''))}" for r in read_toml(path)["relation"]
+        )
+        plain = dict.fromkeys(env.rpartition("/")[2] for env in environments)
+        table.add_row(f"{file.name}{' *' if file.default else ''}", ", ".join(plain), says)
     Console().print(table)
 
 
-@relations_app.command()
-def show(env: EnvArgument, file: FileArgument = None, names: NamesOption = None, arg: ArgOption = None) -> None:
+@relations.command
+@env_argument(
+    "ENV|FILE", "Or, alone, the name of a file that comes with the package, for the first environment that it is for."
+)
+@relations_argument
+@names_option
+@environment_options
+@verbose_option
+def show(env: str, file: str | None, names: Path | None, arg: tuple[str, ...], wrap: tuple[str, ...]) -> None:
     """Show relations as tables of feature → feature; without FILE, all that come with the package for ENV."""
+    from legible.relations import by_name  # noqa: PLC0415
+
+    if file is None and (known := _environment_of(env)) is not None:
+        env, file = known, env
     console = Console()
-    spec = _spec(env, arg)
-    space = _features(spec, names)
-    for source, relations in _load(env, file, space):
+    space, loaded = _load(environment_spec(env, arg, wrap), file, names)
+    for source, relations in loaded:
         for name, group in by_name(relations).items():
             _show_group(console, f"{name} ({source})" if source != name else name, group, space)
 
 
-@relations_app.command()
+@relations.command
+@env_argument()
+@relations_argument
+@click.option(
+    "--episodes", metavar="N", type=click.IntRange(min=1), help="Episodes to play; the default depends on ENV."
+)
+@click.option(
+    "--states",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=2000,
+    show_default=True,
+    help="The most states to compare for a pair of actions.",
+)
+@seed_option("The same seed gives the same answer.")
+@names_option
+@environment_options
+@json_option
+@verbose_option
 def check(
-    env: EnvArgument,
-    file: FileArgument = None,
-    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes to play; the default depends on ENV.")] = None,
-    states: Annotated[int, typer.Option(min=1, help="The most states to compare for a pair of actions.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
-    names: NamesOption = None,
-    arg: ArgOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    env: str,
+    file: str | None,
+    episodes: int | None,
+    states: int,
+    seed: int,
+    names: Path | None,
+    arg: tuple[str, ...],
+    wrap: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Check whether ENV agrees with relations; without FILE, with all that come with the package for it.
 
@@ -97,11 +135,11 @@ def check(
     """
     from legible.relations.check import check_relations  # noqa: PLC0415
 
-    spec = _spec(env, arg)
-    space = _features(spec, names)
+    spec = environment_spec(env, arg, wrap)
+    space, loaded = _load(spec, file, names)
     console = Console()
     found: dict[str, list[RelationCheck]] = {}
-    for source, relations in _load(env, file, space):
+    for source, relations in loaded:
         with _progress(source) as report:
             found[source] = check_relations(
                 spec, relations, space, episodes=episodes, states=states, seed=seed, on_progress=report
@@ -109,85 +147,79 @@ def check(
     if as_json:
         answers = [{"file": source, **answer.to_dict()} for source, checks in found.items() for answer in checks]
         settings = {"environment": env, "arguments": spec.arguments, "episodes": episodes, "states": states}
-        typer.echo(json.dumps({**settings, "seed": seed, "checks": answers}, default=str, indent=2))
+        click.echo(json.dumps({**settings, "seed": seed, "checks": answers}, default=str, indent=2))
     else:
         for source, checks in found.items():
             for relation in dict.fromkeys(answer.relation for answer in checks):
                 _print_checks(console, source, [answer for answer in checks if answer.relation == relation])
     if any(answer.verdict == "does not hold" for checks in found.values() for answer in checks):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 # --- What is meant ---------------------------------------------------------------------------------------------------
 
 
-def _spec(env: str, arguments: Sequence[str] | None) -> EnvironmentSpec:
-    """Read ``NAME=VALUE`` arguments; values that are no TOML are texts."""
-    values: dict[str, Any] = {}
-    for argument in arguments or ():
-        name, sign, value = argument.partition("=")
-        if not sign or not name.isidentifier():
-            raise LegibleError(f"--arg {argument!r}: write it as NAME=VALUE.")
-        try:
-            values[name] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            values[name] = value
-    return EnvironmentSpec(env, values)
-
-
-def _features(spec: EnvironmentSpec, names: Path | None) -> FeatureSpace:
-    from legible.relations.check import features_of  # noqa: PLC0415
+def _load(
+    spec: EnvironmentSpec, file: str | None, names: Path | None
+) -> tuple[FeatureSpace, list[tuple[str, tuple[MetamorphicRelation, ...]]]]:
+    """Read the file that is meant, or all that come with the package for the environment; also its features."""
+    from legible.environments import resolve_names, shipped_relations  # noqa: PLC0415
+    from legible.relations import resolve_relations  # noqa: PLC0415
 
     env = spec.make()
     try:
-        return features_of(env, spec.name, None if names is None else FeatureSpace.from_toml(names))
+        space = resolve_names(env, names).space
+        wanted = [entry.name for entry in shipped_relations(env)] if file is None else [file]
+        if not wanted:
+            raise LegibleError(
+                f"no relations come with the package for {spec.name!r}; write a relations file and give it as FILE."
+            )
+        texts = resolve_relations(env, space, wanted).texts
     finally:
         env.close()
+    return space, [(name, text.relations(space)) for name, text in zip(wanted, texts, strict=True)]
 
 
-def _plain_id(env: str) -> str:
-    """The id without the module that registers it."""
-    return env.rpartition(":")[2]
+def _environment_of(file: str) -> str | None:
+    """The first environment, in its latest version, that a file of this name is for, if one comes with the package."""
+    found = [environments for entry, environments in _all_shipped().values() if entry.name == file]
+    if len(found) > 1:
+        example = f"legible relations show {found[0][0]} {file}"
+        raise LegibleError(f"there are {len(found)} relations files called {file!r}; say for which ENV: {example}.")
+    if not found:
+        return None
+    name = found[0][0].rpartition("-v")[0]
+    versions = [env for env in found[0] if env.rpartition("-v")[0] == name]
+    return max(versions, key=lambda env: int(env.rpartition("-v")[2]))
 
 
-def _load(env: str, file: str | None, space: FeatureSpace) -> list[tuple[str, tuple[MetamorphicRelation, ...]]]:
-    """Read the file that is meant, or all that come with the package for the environment."""
-    shipped = shipped_relations(_plain_id(env))
-    if file is None:
-        if not shipped:
-            raise LegibleError(
-                f"no relations come with the package for {env!r}; write a relations file and give it as FILE."
-            )
-        return [(entry.name, load_relations(entry.path, space)) for entry in shipped]
-    for entry in shipped:
-        if entry.name == file:
-            return [(entry.name, load_relations(entry.path, space))]
-    if not Path(file).exists():
-        known = [entry.name for entry in shipped]
-        hint = did_you_mean(file, known) or (f" Those that come with the package: {', '.join(known)}." if known else "")
-        raise LegibleError(f"there is no relations file {file!r} for {env!r}.{hint}")
-    return [(file, load_relations(file, space))]
+def _shipped_for(env: str) -> dict[Path, tuple[RelationsFile, list[str]]]:
+    from legible.environments import EnvironmentSpec, shipped_relations  # noqa: PLC0415
 
-
-def _shipped_for(env: str) -> dict[Path, tuple[ShippedRelations, list[str]]]:
-    found = {entry.path: (entry, [_plain_id(env)]) for entry in shipped_relations(_plain_id(env))}
+    shipped = shipped_relations(env) or shipped_relations(EnvironmentSpec(env))
+    found = {entry.path: (entry, [env.rpartition(":")[2]]) for entry in shipped}
     if not found:
         raise LegibleError(f"no relations come with the package for {env!r}; 'legible relations list' lists all.")
     return found
 
 
-def _all_shipped() -> dict[Path, tuple[ShippedRelations, list[str]]]:
+def _all_shipped() -> dict[Path, tuple[RelationsFile, list[str]]]:
     """All files with the environments that they are for, installed or not."""
-    root = Path(__file__).parent.parent / "environments"
+    import gymnasium  # noqa: PLC0415
+
+    from legible.environments import all_domains, shipped_relations  # noqa: PLC0415
+    from legible.files import read_toml  # noqa: PLC0415
+
     ids = dict.fromkeys(gymnasium.registry)
-    for path in sorted(root.glob("*/relations/*.toml")):
-        for relation in tomllib.loads(path.read_text(encoding="utf-8"))["relation"]:
-            ids |= dict.fromkeys(relation.get("holds", {}))
-    found: dict[Path, tuple[ShippedRelations, list[str]]] = {}
+    for domain in all_domains():
+        for file in domain.relations:
+            for relation in read_toml(file.path)["relation"]:
+                # Names without a version ("pacman") stand for several environments.
+                ids |= dict.fromkeys(env for env in relation.get("holds", {}) if "-v" in env)
+    found: dict[Path, tuple[RelationsFile, list[str]]] = {}
     for env in ids:
-        # Names without a version ("pacman") stand for several environments.
-        for entry in shipped_relations(env) if "-v" in env else ():
-            found.setdefault(entry.path, (entry, []))[1].append(env.rpartition("/")[2])
+        for entry in shipped_relations(env):
+            found.setdefault(entry.path, (entry, []))[1].append(env)
     return dict(sorted(found.items()))
 
 
@@ -219,7 +251,7 @@ def _show_group(console: Console, title: str, group: Sequence[MetamorphicRelatio
 
 def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]) -> None:
     """One table for a relation, with a line for every pair of actions, and what there is to say below it."""
-    from legible.relations.check.answers import OTHER, percent  # noqa: PLC0415
+    from legible.relations.check.answers import OTHER  # noqa: PLC0415
 
     name, file = checks[0].relation, f" ({source})" if source != checks[0].relation else ""
     console.print(f"[bold]{escape(name)}[/]{escape(file)}, {escape(checks[0].method)}", highlight=False)
@@ -252,7 +284,7 @@ def _actions(answer: RelationCheck) -> str:
 def _deviation(answer: RelationCheck) -> str:
     if math.isnan(answer.deviation):
         return ""
-    return f"{answer.deviation:.3g}" + (f" ({escape(answer.deviation_of)})" if answer.deviation_of else "")
+    return number(answer.deviation) + (f" ({escape(answer.deviation_of)})" if answer.deviation_of else "")
 
 
 def _worst_first(checks: Sequence[RelationCheck]) -> list[RelationCheck]:

@@ -6,18 +6,31 @@ Every command takes ENV and POLICY, and makes a study, or the folder of a study,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
+import rich_click as click
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from legible.cli.drawing import Bars, figure, out, print_json, say, table
-from legible.cli.options import JsonOption, StudyChoice, VerboseOption, study_command
+from legible.cli.choice import StudyChoice, open_study
+from legible.cli.drawing import Bars, out, print_json, say, table
+from legible.cli.options import (
+    PATH,
+    json_option,
+    other_option,
+    others,
+    preset_option,
+    study_command,
+    trust_option,
+    verbose_option,
+)
+from legible.errors import LegibleError
+from legible.formatting import capitalise, confidence_interval, duration, number, p_value, percent, signed, with_error
 from legible.settings import PRESETS, StudySettings
 
 if TYPE_CHECKING:
@@ -35,62 +48,61 @@ def _working(choice: StudyChoice) -> Iterator[Study]:
     """Open or make the study, with bars and workers for as long as it is worked on."""
     with Bars(quiet=choice.as_json) as bars:
         study = choice.study(bars)
+        _say_what_was_found(study, choice)
         with study.engine:
             yield study
 
 
-@study_command
-def run(
-    choice: StudyChoice,
-    with_baselines: Annotated[
-        bool, typer.Option("--with-baselines", help="Run the paper's baselines, too, for the report.")
-    ] = False,
-    other: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]POLICY", help="Other policy to show beside this one in the report; may be repeated."
-        ),
-    ] = None,
-) -> None:
+def _say_what_was_found(study: Study, choice: StudyChoice) -> None:
+    """Say what is used, or not used, without having been named."""
+    for left_out in study.relations_left_out:
+        say(f"Relations that are not used: {escape(left_out)}.")
+    statistics = getattr(getattr(study.policy, "normalisation", None), "source", None)
+    if statistics and not choice.is_folder and not choice.normalisation:
+        say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none leaves it out).")
+
+
+@click.command
+@study_command()
+@click.option("--with-baselines", is_flag=True, help="Run the paper's baselines, too, for the report.")
+@other_option
+def run(choice: StudyChoice, with_baselines: bool, other: tuple[str, ...]) -> None:
     """Do the whole study: mine rules, generalise them, find weaknesses, improve the policy, write the report.
 
     A run that was stopped goes on where it was when the same command, or 'legible run DIR', is given.
     """
-    from legible.report import write_report  # noqa: PLC0415
-
     started = time.monotonic()
     with _working(choice) as study:
         _announce(study, choice)
-        improvement, explanations = study.improvement, study.explanations
-        if with_baselines:
-            for kind in ("block", "enforce", "rules"):
-                study.baseline(kind)
-        path = write_report(study, others=_others(other))
+        improvement = study.run(report=False, baselines=with_baselines)
+        path = study.write_report(others=others(other))
     if choice.as_json:
         print_json({**_summary(study), "report": path, "seconds": time.monotonic() - started})
         return
-    _print_findings(study, explanations)
+    _print_findings(study)
     console = out()
     if len(improvement.composition):
         saved = study.folder / "guided.safetensors"
         file = saved if saved.exists() else study.folder / "composition.json"
-        console.print(f"Guided policy: {file}", soft_wrap=True, markup=False)
+        doubt = ", whose gain may be chance" if improvement.effect.low <= 0 else ""
+        console.print(f"Guided policy{doubt}: {file}", soft_wrap=True, markup=False)
     console.print(f"Report: {path}", soft_wrap=True, markup=False)
 
 
-@study_command
+@click.command
+@study_command()
 def mine(choice: StudyChoice) -> None:
     """Step 1: collect experiences and mine rules that say what the policy does and what it avoids."""
-    from legible.explanation import describe_rule  # noqa: PLC0415
+    from legible.rules import describe_rule  # noqa: PLC0415
 
     with _working(choice) as study:
-        mining = study.mining
+        mining = study.mine()
     rows = [{**row, "words": describe_rule(m.rule, study.space)} for row, m in zip(mining.to_rows(), mining.rules)]  # noqa: B905
     if choice.as_json:
         print_json({**_about(study), "learned": mining.learned, "dropped": mining.dropped, "rules": rows})
         return
     console = out()
-    cells = [(_capital(row["words"]), f"{row['agreement']:.3f}", f"{row['coverage']:.3f}") for row in rows]
+    cells = [(capitalise(row["words"]), percent(row["agreement"]), percent(row["coverage"])) for row in rows]
     console.print(table(("The policy …", "Agrees", "Covers"), cells, right=("Agrees", "Covers")))
     if choice.verbose:
         console.print("\n".join(row["rule"] for row in rows), markup=False, soft_wrap=True)
@@ -103,13 +115,14 @@ def mine(choice: StudyChoice) -> None:
     _next(study, "generalise")
 
 
-@study_command
+@click.command
+@study_command()
 def generalise(choice: StudyChoice) -> None:
     """Step 2: carry the mined rules over to related situations, as the relations say."""
-    from legible.explanation import describe_rule_set  # noqa: PLC0415
+    from legible.rules import describe_rule_set  # noqa: PLC0415
 
     with _working(choice) as study:
-        found = study.generalisations
+        found = study.generalise()
     space = study.space
     if choice.as_json:
         sets = [
@@ -124,7 +137,7 @@ def generalise(choice: StudyChoice) -> None:
         return
     console = out()
     for generalisation in found:
-        console.print(f"• {_capital(describe_rule_set(generalisation.rule_set, space))}", markup=False)
+        console.print(f"• {capitalise(describe_rule_set(generalisation.rule_set, space))}", markup=False)
         if choice.verbose:
             lines = "\n".join(rule.text(space) for rule in generalisation.rule_set.rules)
             console.print(Padding(escape(lines), (0, 0, 0, 4)))
@@ -134,21 +147,22 @@ def generalise(choice: StudyChoice) -> None:
     _next(study, "evaluate")
 
 
-@study_command
+@click.command
+@study_command()
 def evaluate(choice: StudyChoice) -> None:
     """Step 3: guide the policy with every rule set, compare returns, and confirm weaknesses on fresh seeds."""
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     with _working(choice) as study:
-        _announce(study, choice, without=("improvement", "explanation"))
-        evaluation = study.evaluation
+        _announce(study, choice, without=("improve", "explain"))
+        evaluation = study.evaluate()
     if choice.as_json:
         print_json({**_about(study), **_evaluation(study)})
         return
     console = out()
     base = evaluation.base
     console.print(
-        f"Unguided: mean return {figure(base.mean)} ± {figure(base.error)} over {base.episodes} episodes "
+        f"Unguided: mean return {with_error(base.mean, base.error)} over {base.episodes} episodes "
         f"({study.settings.play.words}).",
         soft_wrap=True,
     )
@@ -160,20 +174,21 @@ def evaluate(choice: StudyChoice) -> None:
     _next(study, "improve")
 
 
-@study_command
+@click.command
+@study_command()
 def improve(choice: StudyChoice) -> None:
     """Compose the rule sets that help into a guided policy, and measure it on fresh seeds."""
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     with _working(choice) as study:
-        _announce(study, choice, without=("explanation",))
-        improvement = study.improvement
+        _announce(study, choice, without=("explain",))
+        improvement = study.improve()
     if choice.as_json:
         print_json({**_about(study), **_improvement(study)})
         return
     console = out()
     rows = [
-        (_words(study, step.rule_set), f"{figure(step.mean)} ± {figure(step.error)}", "yes" if step.accepted else "no")
+        (_words(study, step.rule_set), with_error(step.mean, step.error), "yes" if step.accepted else "no")
         for step in improvement.steps
     ]
     if rows:
@@ -184,58 +199,65 @@ def improve(choice: StudyChoice) -> None:
     _next(study, "report")
 
 
-@study_command
+@click.command
+@study_command()
 def explain(choice: StudyChoice) -> None:
     """Put the most telling weaknesses into words: what is known, what is not, and which rules make the difference."""
     with _working(choice) as study:
         _announce(study, choice)
-        explanations, improvement = study.explanations, study.improvement
+        study.improve()
+        study.explain()
     if choice.as_json:
         print_json(_summary(study))
         return
-    del improvement
-    _print_findings(study, explanations)
+    _print_findings(study)
 
 
-@study_command
-def report(
-    choice: StudyChoice,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to. \\[default: report.html in the study's folder]")
-    ] = None,
-    other: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[NAME=]POLICY", help="Other policy to show beside this one; may be given repeatedly."),
-    ] = None,
-) -> None:
+@click.command
+@study_command("Folder of the study. With DIR: where the report goes, a folder or a .html file.")
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=PATH,
+    help="Where the report goes; with DIR, --out says it, too. [default: report.html in the study's folder]",
+)
+@other_option
+def report(choice: StudyChoice, html: Path | None, other: tuple[str, ...]) -> None:
     """Write the report: one HTML file that needs nothing else. Steps that are missing are done first."""
-    from legible.report import write_report  # noqa: PLC0415
-
+    choice, path = _report_path(choice, html)
     with _working(choice) as study:
         _announce(study, choice)
-        path = write_report(study, html, others=_others(other))
+        path = study.write_report(path, others=others(other))
     if choice.as_json:
         print_json({**_about(study), "report": path})
         return
     out().print(f"Report: {path}", soft_wrap=True, markup=False)
 
 
-@study_command
-def baselines(
-    choice: StudyChoice,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="block|enforce|rules",
-            help="Random tests that block or enforce actions, or random rules; may be given repeatedly.",
-        ),
-    ] = None,
-) -> None:
+def _report_path(choice: StudyChoice, html: Path | None) -> tuple[StudyChoice, Path | None]:
+    """Where the report goes: a study that exists has its folder, so that ``--out`` can only mean the report."""
+    if not choice.is_folder or choice.out is None:
+        return choice, html
+    if html is not None:
+        raise LegibleError("--html and --out both say where the report goes; give one of them.")
+    path = choice.out if choice.out.suffix == ".html" else choice.out / "report.html"
+    return replace(choice, out=None), path
+
+
+@click.command
+@study_command()
+@click.option(
+    "--kind",
+    type=click.Choice(["block", "enforce", "rules"]),
+    multiple=True,
+    help="Random tests that block or enforce actions, or random rules; may be given repeatedly.",
+)
+def baselines(choice: StudyChoice, kind: tuple[str, ...]) -> None:
     """Compare with the paper's baselines: random testing and random rules; all three by default."""
     with _working(choice) as study:
-        found: dict[str, Evaluation] = {"mined rules": study.evaluation}
+        found: dict[str, Evaluation] = {"mined rules": study.evaluate()}
         for name in kind or ("block", "enforce", "rules"):
-            found[_BASELINE_NAMES.get(name, name)] = study.baseline(name)
+            found[_BASELINE_NAMES.get(name, name)] = study.play_baseline(name)
     if choice.as_json:
         print_json({**_about(study), "baselines": {name: _shares(e) for name, e in found.items()}})
         return
@@ -243,7 +265,7 @@ def baselines(
         (
             name,
             str(len(e.verdicts)),
-            *(f"{100 * e.share(kind):.1f} %" for kind in ("weakness", "significant", "confirmed")),
+            *(percent(e.share(kind)) for kind in ("weakness", "significant", "confirmed")),
         )
         for name, e in found.items()
     ]
@@ -254,20 +276,18 @@ def baselines(
 _BASELINE_NAMES = {"block": "random tests, blocking", "enforce": "random tests, enforcing", "rules": "random rules"}
 
 
-def compare(
-    first: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a study.")],
-    second: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of another.")],
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,
-) -> None:
+@click.command
+@click.argument("first", metavar="DIR", type=PATH, help="Folder of a study.")
+@click.argument("second", metavar="DIR", type=PATH, help="Folder of another.")
+@trust_option
+@json_option
+@verbose_option
+def compare(first: Path, second: Path, trust: bool, as_json: bool) -> None:
     """Compare two studies: returns, rules and weaknesses that both have or only one. Missing steps are done first."""
-    from legible.explanation import interval_text  # noqa: PLC0415
-    from legible.study import Study  # noqa: PLC0415
     from legible.study.comparison import compare_studies  # noqa: PLC0415
 
-    del verbose
     with Bars(quiet=as_json) as bars:
-        studies = [Study.open(folder, progress=bars) for folder in (first, second)]
+        studies = [open_study(folder, trust=trust, progress=bars) for folder in (first, second)]
         with studies[0].engine, studies[1].engine:
             found = compare_studies(*studies)
     if as_json:
@@ -280,10 +300,10 @@ def compare(
         sides.append(
             [
                 f"{study.environment.name}, {study.policy_name or 'policy'}",
-                f"{figure(i.base.mean)} ± {figure(i.base.error)}",
+                with_error(i.base.mean, i.base.error),
                 str(len(study.mining.rules)),
                 f"{len(e.weaknesses)} ({len(e.confirmed)} confirmed)",
-                interval_text(i.effect) if len(i.composition) else "none",
+                confidence_interval(i.effect.mean, i.effect.low, i.effect.high) if len(i.composition) else "none",
             ]
         )
     labels = ("Study", "Mean return, unguided", "Mined rules", "Weaknesses", "Gain by guidance")
@@ -295,12 +315,12 @@ def compare(
             console.print(f"  • {escape(sentence)}", soft_wrap=True)
 
 
-def settings(
-    preset: Annotated[Literal["paper", "quick"] | None, typer.Option(help="Print this preset's.")] = None,
-) -> None:
+@click.command
+@preset_option("Print this preset's.")
+def settings(preset: str | None) -> None:
     """Print all settings as TOML, each with what it means; edit it and give it as --settings FILE."""
     chosen = PRESETS[preset]() if preset else StudySettings()
-    typer.echo(chosen.to_toml(comments=True), nl=False)
+    click.echo(chosen.to_toml(comments=True), nl=False)
 
 
 # --- What is told ----------------------------------------------------------------------------------------------------
@@ -308,10 +328,10 @@ def settings(
 
 def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = ()) -> None:
     """Say how long it will take: before anything is played, and again when the rules are known."""
-    from legible.study.estimate import duration, estimate, measure_rate  # noqa: PLC0415
+    from legible.study.estimate import estimate, measure_rate  # noqa: PLC0415
 
     if choice.as_json or study.is_played:
-        study.rule_sets  # noqa: B018
+        study.generalise()
         return
     setup = study.setup()
     rate = measure_rate(setup)
@@ -320,35 +340,30 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
         guess = estimate(setup, study.settings, study.engine, rate=rate).without(*without)
         if guess.seconds > WORTH_AN_ESTIMATE:
             say(
-                f"This takes about {duration(guess.seconds)} ({rate:.3g} episodes a second and worker, workers: "
+                f"This takes about {duration(guess.seconds)} ({number(rate)} episodes a second and worker, workers: "
                 f"{guess.workers}; how many rules there will be is a guess)."
             )
+    study.generalise()
     left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())
-        say(f"{len(study.rule_sets)} rule sets to test: {total:,} episodes, about {duration(left.seconds)}.")
+        say(f"{len(study.rule_sets)} rule sets to test: {number(total)} episodes, about {duration(left.seconds)}.")
 
 
-def _others(given: list[str] | None) -> dict[str, str]:
-    """Read ``NAME=POLICY``, or a policy that is its own name."""
-    pairs = (entry.rpartition("=") for entry in given or ())
-    return {name or policy: policy for name, _, policy in pairs}
-
-
-def _print_findings(study: Study, explanations: Any) -> None:
+def _print_findings(study: Study) -> None:
     """The verdict, the most telling weaknesses in words, and what relations would add."""
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
-    console = out()
+    console, explanations = out(), study.explanations
     console.print(f"\n[bold]{escape(verdict_sentence(study.evaluation, study.improvement))}[/]", soft_wrap=True)
     if any(explanation.verdict.is_confirmed for explanation in explanations):
         console.print("\nThe most telling weaknesses:" if len(explanations) > 1 else "\nThe most telling weakness:")
     elif explanations:
         console.print("\nWhat looked like a weakness, but is not confirmed:")
-    for number, explanation in enumerate(explanations, start=1):
+    for place, explanation in enumerate(explanations, start=1):
         first, *others = explanation.text().splitlines()
         grid = Table.grid(padding=(0, 1))
-        grid.add_row(f" {number}.", f"[bold]{escape(first)}[/]")
+        grid.add_row(f" {place}.", f"[bold]{escape(first)}[/]")
         for line in others:
             grid.add_row("", escape(line.strip()))
         console.print(grid)
@@ -390,11 +405,11 @@ def _print_verdicts(study: Study) -> None:
     for verdict in (*evaluation.confirmed, *suspected):
         confirmation = verdict.confirmation
         if confirmation is None:
-            effect, tests = f"{verdict.difference:+.3g}", f"p {verdict.p:.1g}"
+            effect, tests = signed(verdict.difference), p_value(verdict.p, "p")
         else:
             found = confirmation.effect
-            effect = f"{found.mean:+.3g}\n({found.low:+.3g} … {found.high:+.3g})"
-            tests = f"p {verdict.p:.1g}\nq {confirmation.q:.1g}"
+            effect = f"{signed(found.mean)}\n({signed(found.low)} to {signed(found.high)})"
+            tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
         confirmed = "yes" if verdict.is_confirmed else "no"
         rows.append((_words(study, verdict.rule_set), effect, tests, confirmed))
     if rows:
@@ -403,13 +418,9 @@ def _print_verdicts(study: Study) -> None:
 
 
 def _words(study: Study, rule_set: Any) -> str:
-    from legible.explanation import describe_rule_set  # noqa: PLC0415
+    from legible.rules import describe_rule_set  # noqa: PLC0415
 
-    return _capital(describe_rule_set(rule_set, study.space, "advice"))
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
+    return capitalise(describe_rule_set(rule_set, study.space, "advice"))
 
 
 def _next(study: Study, command: str) -> None:
@@ -464,16 +475,3 @@ def _summary(study: Study) -> dict[str, Any]:
         "improvement": _improvement(study),
         "relations": len(study.relations),
     }
-
-
-COMMANDS: tuple[Callable[..., None], ...] = (
-    run,
-    mine,
-    generalise,
-    evaluate,
-    improve,
-    explain,
-    report,
-    baselines,
-    compare,
-)

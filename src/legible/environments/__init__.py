@@ -7,52 +7,116 @@ from typing import TYPE_CHECKING
 from legible.imports import lazy_names
 
 if TYPE_CHECKING:
+    from legible.environments.domains import (
+        Domain,
+        RelationsFile,
+        all_domains,
+        domain_groups,
+        domain_of,
+        load_by_name,
+        register_domain,
+        shipped_features,
+        shipped_relations,
+    )
+    from legible.environments.names import NamedSpace, action_words, feature_space_of, resolve_names
     from legible.environments.registration import PACMAN_LEVELS, SCENARIOS, register_envs
-    from legible.environments.spec import (
-        Env,
-        EnvironmentSpec,
+    from legible.environments.spaces import (
         ObservationEncoder,
         UnfitEnvironmentError,
-        as_environment,
+        as_taken,
+        check_playable,
+        choice_sizes,
         count_actions,
-        feature_space_of,
         first_action,
-        own_feature_space,
+        map_arrays,
+        stack_observations,
+    )
+    from legible.environments.spec import (
+        CannotDrawError,
+        Env,
+        EnvironmentSpec,
+        UntrustedCodeError,
+        as_environment,
+        refuse_named_code,
     )
 
 __all__ = [
     "PACMAN_LEVELS",
     "SCENARIOS",
+    "CannotDrawError",
+    "Domain",
     "Env",
     "EnvironmentSpec",
+    "NamedSpace",
     "ObservationEncoder",
+    "RelationsFile",
     "UnfitEnvironmentError",
+    "UntrustedCodeError",
+    "action_words",
+    "all_domains",
     "as_environment",
+    "as_taken",
+    "check_playable",
+    "choice_sizes",
     "count_actions",
+    "domain_groups",
+    "domain_of",
     "feature_space_of",
     "first_action",
-    "own_feature_space",
+    "load_by_name",
+    "map_arrays",
+    "refuse_named_code",
+    "register_domain",
     "register_envs",
+    "resolve_names",
+    "shipped_features",
+    "shipped_relations",
+    "stack_observations",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
+        "domains": (
+            "Domain",
+            "RelationsFile",
+            "all_domains",
+            "domain_groups",
+            "domain_of",
+            "load_by_name",
+            "register_domain",
+            "shipped_features",
+            "shipped_relations",
+        ),
+        "names": (
+            "NamedSpace",
+            "action_words",
+            "feature_space_of",
+            "resolve_names",
+        ),
         "registration": (
             "PACMAN_LEVELS",
             "SCENARIOS",
             "register_envs",
         ),
-        "spec": (
-            "Env",
-            "EnvironmentSpec",
+        "spaces": (
             "ObservationEncoder",
             "UnfitEnvironmentError",
-            "as_environment",
+            "as_taken",
+            "check_playable",
+            "choice_sizes",
             "count_actions",
-            "feature_space_of",
             "first_action",
-            "own_feature_space",
+            "map_arrays",
+            "stack_observations",
+        ),
+        "spec": (
+            "CannotDrawError",
+            "Env",
+            "EnvironmentSpec",
+            "UntrustedCodeError",
+            "as_environment",
+            "refuse_named_code",
         ),
     },
 )

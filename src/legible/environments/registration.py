@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gymnasium
-
 # id → arguments. Mazes and step caps of the paper's six PAC-Man levels; NC means "no capsules".
 PACMAN_LEVELS: dict[str, dict[str, object]] = {
     "PacmanSmall": {"maze": "small", "step_cap": 400},
@@ -27,6 +25,8 @@ SCENARIOS: dict[str, str] = {
 
 def register_envs() -> None:
     """Register every environment, ``legible/…-v0`` and ``farama/…-v0``; calling it again changes nothing."""
+    import gymnasium  # noqa: PLC0415 (this is called when somebody has imported it)
+
     for name, arguments in PACMAN_LEVELS.items():
         env_id = f"legible/{name}-v0"
         if env_id not in gymnasium.registry:

@@ -1,30 +1,29 @@
-"""Environments by name: making them, saying whether they fit, and naming what they show.
+"""Environments by name: making them.
 
 - `EnvironmentSpec`: an id or ``module:factory`` with arguments and wrappers; enough to make the environment again,
   anywhere. Packages that are known to register environments are imported when one of theirs is asked for.
-- `ObservationEncoder`: observations of any supported space as rows of float32.
-- `feature_space_of`: names from the environment, from a TOML file, or ``f0, f1, …``.
+- `refuse_named_code`: an environment that a file describes imports nothing by names from the file without trust.
+- `CannotDrawError`: what draws an environment is not installed.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import gymnasium
-import numpy as np
-from gymnasium import spaces
 from gymnasium.envs import registration
+from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import VectorEnv
-from numpy.typing import NDArray
 
+from legible.environments.spaces import UnfitEnvironmentError
 from legible.errors import LegibleError
-from legible.features import Feature, FeatureSpace
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 
@@ -39,10 +38,6 @@ _PACKAGES = (
     (r"ALE/.*", "ale_py"),
 )
 _INSTALL = {"highway_env": "legible-rl[highway]", "minigrid": "minigrid", "ale_py": "ale-py"}
-
-
-class UnfitEnvironmentError(LegibleError):
-    """An environment that cannot be made, or that legible cannot work with."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +64,16 @@ class EnvironmentSpec:
     arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
     wrappers: tuple[str, ...] = ()
 
+    @property
+    def named_code(self) -> tuple[str, ...]:
+        """What would be imported because this spec names it, not because an installed package registered it.
+
+        A factory, a module that registers an id, wrappers, and arguments that are names of something importable: some
+        environments, such as highway-env's, take classes by such names. Specs that come from files need trust for them.
+        """
+        names = [self.name] if ":" in self.name else []
+        return (*names, *self.wrappers, *(text for text in _texts(self.arguments) if _is_importable(text)))
+
     def make(self, **more: Any) -> Env:
         """Make one environment."""
         arguments = {**self.arguments, **more}
@@ -81,13 +86,14 @@ class EnvironmentSpec:
                 made = gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
         for wrapper in self.wrappers:
             made = _wrapped(made, wrapper)
-        return made
+        # What draws is imported when something is first drawn.
+        return made if made.render_mode is None else _Drawn(made)
 
     def make_batch(self, n: int) -> VectorEnv[Any, Any, Any] | None:
         """Make n environments in one, if this environment has a vector form in which every episode has its own seed.
 
         Vector environments that draw from one stream for the whole batch (such as Gymnasium's own CartPole) cannot be
-        used: an episode would depend on its neighbours. The class says that it fits by ``one_seed_an_episode = True``;
+        used: an episode would depend on its neighbours. The class says that it fits by ``seeds_each_episode = True``;
         it then takes ``autoreset_mode="Disabled"`` and ``copy=False``, and ``reset`` a list of seeds with a
         ``reset_mask``. Wrappers and time limits around the single environment rule the vector form out.
         """
@@ -102,7 +108,7 @@ class EnvironmentSpec:
         with self._explained():
             entry = spec.vector_entry_point
             loaded = registration.load_env_creator(entry) if isinstance(entry, str) else entry
-            if not getattr(loaded, "one_seed_an_episode", False):
+            if not getattr(loaded, "seeds_each_episode", False):
                 return None
             return gymnasium.make_vec(
                 self.name,
@@ -148,6 +154,80 @@ class EnvironmentSpec:
                 "registers an environment of that id."
             )
         return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from _texts(entry)
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from _texts(entry)
+
+
+def _is_importable(text: str) -> bool:
+    """Whether a text is the name of something in a module that is installed; nothing is imported to find out."""
+    if re.fullmatch(r"[^\W\d]\w*([.:][^\W\d]\w*)+", text) is None:
+        return False
+    package = re.split("[.:]", text, maxsplit=1)[0]
+    return package in sys.modules or importlib.util.find_spec(package) is not None
+
+
+class UntrustedCodeError(UnfitEnvironmentError):
+    """A file that names code which would be imported."""
+
+
+def refuse_named_code(spec: EnvironmentSpec, where: str, *, trust: bool) -> None:
+    """Refuse an environment that a file describes if making it would import what the file chose, unless it is trusted.
+
+    Parameters
+    ----------
+    spec
+        The environment.
+    where
+        The file or folder that describes it.
+    trust
+        Whether the person who opens the file trusts it.
+    """
+    named = spec.named_code
+    if named and not trust:
+        modules = ", ".join(dict.fromkeys(name.replace(":", ".").rpartition(".")[0] for name in named))
+        raise UntrustedCodeError(
+            f"{where}: its environment names {', '.join(named)}, so making it would import {modules}. If you know "
+            "where this comes from, say that you trust it (--trust)."
+        )
+
+
+class CannotDrawError(UnfitEnvironmentError):
+    """What draws an environment is not installed."""
+
+
+class _Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Says what to install where something is missing that draws the environment."""
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        with self._explained():
+            return super().reset(**options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        with self._explained():
+            return super().step(action)
+
+    def render(self) -> Any:
+        with self._explained():
+            return super().render()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except DependencyNotInstalled as error:
+            name = self.spec.id if self.spec is not None else type(self.unwrapped).__name__
+            hint = " It comes with pip install 'legible-rl[human]', too." if "pygame" in str(error) else ""
+            raise CannotDrawError(f"environment {name!r} cannot be drawn: {error}.{hint}") from error
 
 
 def _registered(env_id: str) -> registration.EnvSpec | None:
@@ -211,112 +291,3 @@ def _checked(made: Any, name: str) -> Env:
     if not isinstance(made, gymnasium.Env):
         raise UnfitEnvironmentError(f"{name!r} made a {type(made).__name__}, not a gymnasium.Env.")
     return made
-
-
-@dataclass(frozen=True)
-class ObservationEncoder:
-    """Turns observations into rows of float32: a box is flattened, a discrete value stays the number it is."""
-
-    width: int
-    categorical: bool
-
-    @classmethod
-    def of(cls, space: spaces.Space[Any]) -> ObservationEncoder:
-        """Choose the encoding for an observation space, or say why there is none."""
-        match space:
-            case spaces.Box() if 0 in space.shape:
-                raise UnfitEnvironmentError(f"observations are empty: a Box of shape {space.shape}.")
-            case spaces.Box():
-                return cls(int(np.prod(space.shape)), categorical=False)
-            case spaces.Discrete():
-                return cls(1, categorical=True)
-            case spaces.MultiDiscrete():
-                return cls(int(space.nvec.size), categorical=True)
-            case spaces.MultiBinary():
-                return cls(int(np.prod(space.shape)), categorical=True)
-            case spaces.Dict() | spaces.Tuple():
-                raise UnfitEnvironmentError(
-                    f"observations are a {type(space).__name__} space; flatten them first, as for the policy, "
-                    "with the wrapper gymnasium.wrappers:FlattenObservation, minigrid.wrappers:FlatObsWrapper or one "
-                    "of your own (--wrap, or EnvironmentSpec(…, wrappers=…))."
-                )
-        raise UnfitEnvironmentError(
-            f"observations are a {type(space).__name__} space; Box, Discrete, MultiDiscrete or MultiBinary is needed."
-        )
-
-    def encode(self, observations: Sequence[Any] | NDArray[Any]) -> NDArray[np.float32]:
-        """Return ``float32[n, width]``."""
-        try:
-            return np.asarray(observations, np.float32).reshape(len(observations), self.width)
-        except (TypeError, ValueError) as error:
-            raise UnfitEnvironmentError(
-                f"the environment gave an observation that its own space, {self.width} numbers wide, does not hold: "
-                f"{error}."
-            ) from error
-
-
-def count_actions(space: spaces.Space[Any]) -> int:
-    """Return the number of actions, or say why the action space is none that rules can speak of."""
-    if isinstance(space, spaces.Discrete):
-        return int(space.n)
-    raise UnfitEnvironmentError(
-        f"actions are a {type(space).__name__} space; rules choose among the actions of a Discrete space."
-    )
-
-
-def first_action(space: spaces.Space[Any]) -> int:
-    """The number that the environment gives to its first action (``Discrete(n, start=…)``)."""
-    return int(getattr(space, "start", 0))
-
-
-def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -> FeatureSpace:
-    """Return the features and actions of an environment.
-
-    Names come from `names` (a feature space or a TOML file) where it is given, then from the environment's
-    ``feature_space``, else they are ``f0, f1, …``. Kinds that nothing tells are "numeric" for a box, "categorical" for
-    discrete observations; `FeatureSpace.guess_kinds` looks at data.
-    """
-    encoder = ObservationEncoder.of(env.observation_space)
-    n_actions = count_actions(env.action_space)
-    if isinstance(names, (str, Path)):
-        space, source = FeatureSpace.from_toml(names), str(names)
-    elif names is not None:
-        space, source = names, "the given feature space"
-    else:
-        own = own_feature_space(env)
-        if own is None:
-            return _unnamed(encoder, n_actions)
-        space, source = own, "the environment's feature space"
-    if len(space) != encoder.width:
-        raise UnfitEnvironmentError(
-            f"{source} names {len(space)} features, but observations have {encoder.width}; name each of them."
-        )
-    if not space.actions:
-        space = FeatureSpace(space.features, FeatureSpace.unnamed(0, n_actions).actions)
-    if len(space.actions) != n_actions:
-        raise UnfitEnvironmentError(
-            f"{source} names {len(space.actions)} actions, but the environment has {n_actions}; name each or none."
-        )
-    return space
-
-
-def own_feature_space(env: Env) -> FeatureSpace | None:
-    """Return the ``feature_space`` that the environment, or the outermost wrapper that has one, brings along.
-
-    highway-env's environments bring none; names for them come with legible.
-    """
-    own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
-    if isinstance(own, FeatureSpace):
-        return own
-    if type(env.unwrapped).__module__.startswith("highway_env."):
-        from legible.environments.highway.farama import farama_features  # noqa: PLC0415 (only highway-env's need it)
-
-        return farama_features(env)
-    return None
-
-
-def _unnamed(encoder: ObservationEncoder, n_actions: int) -> FeatureSpace:
-    space = FeatureSpace.unnamed(encoder.width, n_actions)
-    if not encoder.categorical:
-        return space
-    return FeatureSpace(tuple(Feature(f.name, "categorical") for f in space.features), space.actions)

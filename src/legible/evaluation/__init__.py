@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from legible.evaluation.verdicts import (
-    STAGE_EPISODES,
-    Confirmation,
-    Evaluation,
-    Runner,
-    Sample,
-    Stage,
-    Verdict,
-    evaluate,
-    notes_on,
-    play_all,
-    stage_seeds,
-)
+from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on_same_seeds
+from legible.evaluation.objectives import OBJECTIVES, Objective, find_objective, register_objective
+from legible.evaluation.screening import evaluate, notes_on
+from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
 
 __all__ = [
-    "STAGE_EPISODES",
+    "OBJECTIVES",
     "Confirmation",
     "Evaluation",
+    "Objective",
+    "PlayedBlocks",
     "Runner",
     "Sample",
-    "Stage",
     "Verdict",
     "evaluate",
+    "find_objective",
     "notes_on",
-    "play_all",
-    "stage_seeds",
+    "play_blocks",
+    "play_on_same_seeds",
+    "register_objective",
 ]

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.evaluation.units import Setup
+from legible.guidance import CountingChooser
 from legible.play import Observations, Scores, choose_row
-from legible.policies.protocol import as_scores
 from legible.rules import Condition, Polarity, Rule, RuleSet
-from legible.streams import GOLDEN, mix, policy_keys
+from legible.streams import GOLDEN, mix
 
 REGIONS = 100
 ATTEMPTS = 20
@@ -122,46 +122,43 @@ def _test_rows(
     return actions, fired, changed
 
 
-class RandomTestChooser:
-    """Plays episodes, each with its random test, and counts how often it stepped in."""
+class RandomTestChooser(CountingChooser):
+    """Plays episodes, each with its random test."""
 
     def __init__(self, setup: Setup, episodes: NDArray[np.int64], seeds: Sequence[int]) -> None:
         tests = [test for test in setup.treatments if isinstance(test, RandomTest)]
         if len({len(test.regions) for test in tests}) > 1:
             raise LegibleError("random tests that run together must have the same number of changes.")
-        self._policy, self._play = setup.policy, setup.play
+        super().__init__(setup.policy, episodes, seeds)
+        self._play = setup.play
         self._regions = np.array([test.regions for test in tests], np.int64)
         self._actions = np.array([test.actions for test in tests], np.int64)
         self._enforce = np.array([test.enforce for test in tests], np.bool_)
         self._salts = np.array([test.salt for test in tests], np.uint64)
-        # The last entries serve idle rows, whose episode is −1.
-        self._tests = np.append(episodes, -1)
-        self._keys = policy_keys([*seeds, 0])
-        self.fired = np.zeros(len(seeds), np.int64)
-        self.changed = np.zeros(len(seeds), np.int64)
 
-    def __call__(
-        self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], Scores]:
-        """Choose for every row."""
-        scores = as_scores(self._policy.scores(observations), len(observations), self._policy.n_actions)
-        actions, fired, changed = _test_rows(
+    def choose(
+        self,
+        observations: Observations,
+        scores: Scores,
+        treatments: NDArray[np.int64],
+        keys: NDArray[np.uint64],
+        steps: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Change the actions of rows that lie in a region of their test."""
+        return _test_rows(
             observations,
             scores,
-            self._tests[episodes],
+            treatments,
             self._regions,
             self._actions,
             self._enforce,
             self._salts,
-            self._keys[episodes],
+            keys,
             steps,
             self._play.epsilon,
             self._play.epsilon if self._play.epsilon_when_guided else 0.0,
             self._play.sample,
         )
-        self.fired[episodes[fired]] += 1
-        self.changed[episodes[changed]] += 1
-        return actions, scores
 
 
 def random_rule_sets(

@@ -33,6 +33,11 @@ def standard_error(values: ArrayLike) -> float:
     return float(sample.std(ddof=1) / np.sqrt(sample.size))
 
 
+def standard_error_of_difference(first: ArrayLike, second: ArrayLike) -> float:
+    """Standard error of the difference between the means of two independent samples."""
+    return float(np.hypot(standard_error(first), standard_error(second)))
+
+
 def welch(guided: ArrayLike, base: ArrayLike) -> float:
     """Return the p-value of Welch's test that the guided mean is greater than the base mean.
 
@@ -46,10 +51,7 @@ def welch(guided: ArrayLike, base: ArrayLike) -> float:
     first, second = _sample(guided, "guided"), _sample(base, "base")
     if np.ptp(first) == 0.0 and np.ptp(second) == 0.0:
         return 0.0 if first[0] > second[0] else 1.0
-    one, two = first.var(ddof=1) / first.size, second.var(ddof=1) / second.size
-    t = (first.mean() - second.mean()) / np.sqrt(one + two)
-    freedom = (one + two) ** 2 / (one**2 / (first.size - 1) + two**2 / (second.size - 1))
-    return float(stats.t.sf(t, freedom))
+    return float(stats.ttest_ind(first, second, equal_var=False, alternative="greater").pvalue)
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,9 @@ def paired(guided: ArrayLike, base: ArrayLike, confidence: float = 0.95) -> Effe
     mean = float(difference.mean())
     if np.ptp(difference) == 0.0:
         return Effect(mean, 0.0, mean, mean, 0.0 if mean > 0.0 else 1.0)
-    error = float(difference.std(ddof=1) / np.sqrt(difference.size))
-    freedom = difference.size - 1
-    reach = float(stats.t.ppf(0.5 + confidence / 2, freedom)) * error
-    return Effect(mean, error, mean - reach, mean + reach, float(stats.t.sf(mean / error, freedom)))
+    interval = stats.ttest_rel(first, second).confidence_interval(confidence)
+    p = float(stats.ttest_rel(first, second, alternative="greater").pvalue)
+    return Effect(mean, standard_error(difference), float(interval.low), float(interval.high), p)
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -90,10 +91,4 @@ def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
     [0.03, 0.03, 0.9]
     """
     p = np.asarray(p_values, np.float64)
-    if p.size == 0:
-        return p
-    order = np.argsort(p, kind="stable")
-    scaled = p[order] * p.size / np.arange(1, p.size + 1)
-    q = np.empty_like(p)
-    q[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return q
+    return stats.false_discovery_control(p, method="bh") if p.size else p

@@ -3,7 +3,7 @@
 - `Treatment`: what an episode is guided with: a rule set, or anything else that makes a chooser.
 - `Setup`: all that units share: policy, environment, treatments and how they are played.
 - `Unit`, `play_unit`, `UnitResult`: which episodes, playing them, what came of it.
-- `record_episode`, `replay`: one episode step by step, and again by its recorded actions.
+- `record_unit`, `record_episode`: the episodes of a unit, or one of them, step by step.
 - `cut_into_units`: from a long list of episodes to units of one shape.
 - `run_units`: runs what is not yet stored, and stores every unit as soon as it is finished.
 """
@@ -12,30 +12,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.engines import Engine, Failed, InProcess
-from legible.environments import Env, EnvironmentSpec, first_action
+from legible.engines import Engine, Failed, InProcess, UnitFailedError
+from legible.environments import Env, EnvironmentSpec
 from legible.errors import LegibleError
-from legible.guidance import GuidedChooser
-from legible.play import Chooser, StepRecord, make_slots, play_episodes
+from legible.guidance import CountingChooser, GuidedChooser
+from legible.play import Recorder, Recording, StepRecord, make_slots, play_episodes
 from legible.policies import Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
 UNGUIDED = -1
-
-
-class CountingChooser(Chooser, Protocol):
-    """A chooser that counts, episode by episode, how often it stepped in and how often that changed the action."""
-
-    fired: NDArray[np.int64]
-    changed: NDArray[np.int64]
 
 
 class Treatment(Protocol):
@@ -133,69 +126,35 @@ def play_unit(setup: Setup, unit: Unit, on_step: Callable[[StepRecord], None] | 
     )
 
 
-@dataclass(frozen=True)
-class Recording:
-    """One episode, step by step: enough to show it again.
+def record_unit(
+    setup: Setup, unit: Unit, episodes: Collection[int] | None = None
+) -> tuple[list[Recording], UnitResult]:
+    """Play a unit and keep its episodes, or some of them, step by step.
+
+    The whole unit is played, because only the same batch gives the same bits.
 
     Parameters
     ----------
-    seed
-        Of the episode.
-    observations, actions, rewards
-        What was seen, done and earned, a row a step.
-    wanted
-        What the policy alone would have done, by its scores.
+    setup, unit
+        What to play.
+    episodes
+        Places in the unit of the episodes to keep; all by default.
     """
-
-    seed: int
-    observations: NDArray[np.float32]
-    actions: NDArray[np.int64]
-    wanted: NDArray[np.int64]
-    rewards: NDArray[np.float64]
+    recorder = Recorder(episodes)
+    result = play_unit(setup, unit, recorder)
+    return recorder.recordings(unit.seeds), result
 
 
 def record_episode(setup: Setup, unit: Unit, episode: int) -> Recording:
-    """Play a unit again and keep one of its episodes.
-
-    The whole unit is played, because only the same batch gives the same bits.
-    """
-    rows: list[tuple[Any, ...]] = []
-
-    def keep(step: StepRecord) -> None:
-        for row in np.flatnonzero(step.episodes == episode):
-            wanted = int(step.scores[row].argmax())
-            rows.append((step.observations[row], step.actions[row], wanted, step.rewards[row]))
-
-    play_unit(setup, unit, keep)
-    observations, actions, wanted, rewards = (np.array(column) for column in zip(*rows, strict=True))
-    return Recording(unit.seeds[episode], observations, actions.astype(np.int64), wanted, rewards.astype(np.float64))
-
-
-def replay(environment: Env, recording: Recording) -> Iterator[tuple[Any, float]]:
-    """Step an environment through a recording, by its recorded actions; yields observation and reward of every step.
-
-    Nothing is asked of the policy, so it goes the same way on any machine on which the environment does. Between the
-    yields the environment can be drawn or its state read.
-    """
-    environment.reset(seed=recording.seed)
-    first = first_action(environment.action_space)
-    for action in recording.actions:
-        observation, reward, terminated, truncated, _ = environment.step(np.int64(first + action))
-        yield observation, float(reward)
-        if terminated or truncated:
-            return
+    """Play a unit and keep one of its episodes."""
+    recordings, _ = record_unit(setup, unit, [episode])
+    return recordings[0]
 
 
 def cut_into_units(treatments: Sequence[int], seeds: Sequence[int], unit_episodes: int) -> list[Unit]:
     """Cut a list of episodes into units; every one but the last has `unit_episodes`."""
     starts = range(0, len(seeds), unit_episodes)
     return [Unit(tuple(treatments[i : i + unit_episodes]), tuple(seeds[i : i + unit_episodes])) for i in starts]
-
-
-class UnitFailedError(LegibleError):
-    """A unit that could not be played, with the environment's own error."""
-
-    exit_code = 1
 
 
 Store = MutableMapping[str, UnitResult]
@@ -212,15 +171,28 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
     content = {
         "fingerprint": fingerprint,
         "environment": repr(setup.environment),
-        "play": asdict(setup.play),
+        "play": _play_content(setup.play),
         "treatments": [_content(setup.treatments[i]) for i in used],
         "episodes": [(renumbered[t], seed) for t, seed in zip(unit.treatments, unit.seeds, strict=True)],
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _say_nothing(_: int) -> None:
-    """Progress that nobody asked for."""
+# Settings of play that every key has held from the beginning.
+_FIRST_PLAY_SETTINGS = frozenset(
+    ("epsilon", "epsilon_when_guided", "sample", "precedence", "batch", "unit_episodes", "step_limit", "cost")
+)
+
+
+def _play_content(play: PlaySettings) -> dict[str, Any]:
+    """The settings of play for a key: those that came later only where they are not at their default.
+
+    So a new setting does not change the keys of units that were played before it existed.
+    """
+    default = asdict(PlaySettings())
+    return {
+        name: value for name, value in asdict(play).items() if name in _FIRST_PLAY_SETTINGS or value != default[name]
+    }
 
 
 def _content(treatment: RuleSet | Treatment) -> dict[str, Any]:
@@ -257,7 +229,7 @@ def run_units(
     """
     engine = engine or InProcess()
     store = {} if store is None else store
-    tell = on_episodes or _say_nothing
+    tell = on_episodes or (lambda *_: None)
     keys = [unit_key(setup, unit, fingerprint) for unit in units]
     missing = [i for i, key in enumerate(keys) if key not in store]
     tell(sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing))

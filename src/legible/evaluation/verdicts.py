@@ -1,53 +1,25 @@
-"""Step 3 of the paper: guide a policy with every rule set, compare returns, and say where the policy is weak.
+"""Verdicts: what guidance with a rule set did to the returns.
 
-- *Screening*: the unguided policy and every rule set play episodes with seeds of their own; Welch's test, one-sided,
-  is the paper's verdict, and Benjamini-Hochberg corrects for testing many.
-- *Confirmation*: each candidate plays a fresh block of seeds, the unguided policy the same one. The paired differences
-  give the effect that is quoted, with its confidence interval.
-- *Cause*: on the same seeds the mined rule alone. What its generalisation gains beyond that is a failure to generalise.
-
-`evaluate` does it all; `Verdict` is what it says of one rule set, `Evaluation` the whole.
+- `Sample`: returns of some episodes, summed up.
+- `Confirmation`: what fresh seeds say of a candidate.
+- `Verdict`: what is said of one rule set; `Evaluation`: the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from legible.errors import LegibleError
-from legible.evaluation.statistics import Effect, benjamini_hochberg, paired, standard_error, welch
-from legible.evaluation.units import UNGUIDED, Setup, Treatment, UnitResult, cut_into_units, run_units
+from legible.evaluation.blocks import PlayedBlocks
+from legible.evaluation.statistics import Effect, standard_error
+from legible.evaluation.units import Treatment, UnitResult
 from legible.features import FeatureSpace
 from legible.formatting import data_frame
-from legible.play import episode_seeds
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings
-
-Runner = Callable[..., UnitResult]
-"""`legible.evaluation.units.run_units`, or that with engine and store already chosen."""
-
-# Every stage of a study has room for this many episodes; blocks of different stages never share a seed.
-STAGE_EPISODES = 2**24
-Stage = Literal["experiences", "screening", "confirmation", "composition", "final", "random tests", "random rules"]
-_STAGES: tuple[Stage, ...] = (
-    "experiences",
-    "screening",
-    "confirmation",
-    "composition",
-    "final",
-    "random tests",
-    "random rules",
-)
-
-
-def stage_seeds(seed: int, stage: Stage, first: int, count: int) -> list[int]:
-    """Return seeds for some episodes of a stage."""
-    if first + count > STAGE_EPISODES:
-        raise LegibleError(f"{stage}: {first + count} episodes are more than a stage holds ({STAGE_EPISODES}).")
-    return episode_seeds(seed, _STAGES.index(stage) * STAGE_EPISODES + first, count)
 
 
 @dataclass(frozen=True)
@@ -132,6 +104,8 @@ class Verdict:
         What fresh seeds say; None when the rule set was no candidate.
     is_confirmed
         Whether the confirmation's q is below alpha.
+    found_by
+        The source of hypotheses that the rule set came from; "" where it was given.
     """
 
     treatment: RuleSet | Treatment
@@ -145,6 +119,7 @@ class Verdict:
     is_harmful: bool
     confirmation: Confirmation | None = None
     is_confirmed: bool = False
+    found_by: str = ""
 
     @property
     def rule_set(self) -> RuleSet:
@@ -162,14 +137,20 @@ class Verdict:
 class Evaluation:
     """Verdicts on all rule sets, in their order, and the unguided policy that they are compared with.
 
-    `confirmation_base` is the unguided policy on the confirmation's seeds, if there was a confirmation.
+    `confirmation_blocks` are the episodes of the confirmation, if there was one: the unguided policy, every candidate,
+    and the mined rule alone behind each of them that has one, all on the same seeds.
     """
 
     base: Sample
     verdicts: tuple[Verdict, ...]
     settings: EvaluationSettings
-    confirmation_base: Sample | None = None
+    confirmation_blocks: PlayedBlocks | None = field(default=None, compare=False, repr=False)
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def confirmation_base(self) -> Sample | None:
+        """The unguided policy on the confirmation's seeds, if there was a confirmation."""
+        return None if self.confirmation_blocks is None else Sample.of(self.confirmation_blocks.base)
 
     @property
     def weaknesses(self) -> tuple[Verdict, ...]:
@@ -217,6 +198,7 @@ def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
     row: dict[str, Any] = {
         "rule": source.text(space) if source is not None else None,
         "rules": len(rule_set) if rule_set is not None else 0,
+        "found_by": verdict.found_by,
         "episodes": verdict.sample.episodes,
         "mean": verdict.sample.mean,
         "error": verdict.sample.error,
@@ -236,138 +218,3 @@ def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         effect = verdict.confirmation.effect
         row |= {"effect": effect.mean, "low": effect.low, "high": effect.high, "q_confirmed": verdict.confirmation.q}
     return row
-
-
-def evaluate(
-    setup: Setup,
-    *,
-    seed: int,
-    settings: EvaluationSettings | None = None,
-    stage: Stage = "screening",
-    confirm: bool = True,
-    run: Runner = run_units,
-    on_episodes: Callable[[int], None] | None = None,
-) -> Evaluation:
-    """Guide the policy with every treatment of the setup and compare it with the unguided policy.
-
-    Parameters
-    ----------
-    setup
-        Policy, environment, rule sets, and how episodes are played.
-    seed
-        Of the study; decides the seeds of all episodes.
-    settings
-        Numbers of episodes and the level of the tests.
-    stage
-        Which block of seeds screening uses.
-    confirm
-        Whether candidates are confirmed on fresh seeds.
-    run
-        How units are run: see `legible.evaluation.units.run_units`.
-    on_episodes
-        Called with the number of episodes that became known.
-    """
-    settings = settings or EvaluationSettings()
-    screened = _screen(setup, seed, settings, stage, run, on_episodes)
-    base, others = screened[0], screened[1:]
-    verdicts = _first_verdicts(setup.treatments, base, others, settings.alpha)
-    candidates = [i for i, verdict in enumerate(verdicts) if verdict.is_weakness]
-    confirmation_base = None
-    if confirm and candidates and settings.confirmation_episodes:
-        confirmation_base = _confirm(setup, seed, settings, verdicts, candidates, run, on_episodes)
-    return Evaluation(Sample.of(base), tuple(verdicts), settings, confirmation_base, notes_on(setup))
-
-
-def notes_on(setup: Setup) -> tuple[str, ...]:
-    """What a reader of the verdicts should know about the policy."""
-    if setup.policy.kind == "log-probabilities":
-        return (
-            "This policy gives probabilities (PPO, A2C). Guidance masks actions and renormalises them; the paper found "
-            "that it does not work well for such policies, where we found that it can: trust the fresh seeds.",
-        )
-    return ()
-
-
-def play_all(
-    setup: Setup,
-    plan: Sequence[tuple[int, Sequence[int]]],
-    run: Runner,
-    on_episodes: Callable[[int], None] | None = None,
-) -> list[UnitResult]:
-    """Play blocks of episodes, each a treatment and its seeds, and return what came of each block."""
-    treatments = [treatment for treatment, seeds in plan for _ in seeds]
-    every_seed = [seed for _, seeds in plan for seed in seeds]
-    units = cut_into_units(treatments, every_seed, setup.play.unit_episodes)
-    result = run(setup, units, on_episodes=on_episodes)
-    ends = np.cumsum([len(seeds) for _, seeds in plan])
-    starts = ends - [len(seeds) for _, seeds in plan]
-    return [result[start:end] for start, end in zip(starts, ends, strict=True)]
-
-
-def _screen(
-    setup: Setup,
-    seed: int,
-    settings: EvaluationSettings,
-    stage: Stage,
-    run: Runner,
-    on_episodes: Callable[[int], None] | None,
-) -> list[UnitResult]:
-    """Play the unguided policy, then every treatment, all on seeds of their own."""
-    n = settings.episodes
-    blocks = range(len(setup.treatments) + 1)
-    plan = [(block - 1, stage_seeds(seed, stage, block * n, n)) for block in blocks]
-    return play_all(setup, plan, run, on_episodes)
-
-
-def _first_verdicts(
-    treatments: Sequence[RuleSet | Treatment], base: UnitResult, others: Sequence[UnitResult], alpha: float
-) -> list[Verdict]:
-    p = [welch(other.returns, base.returns) for other in others]
-    p_harm = [welch(base.returns, other.returns) for other in others]
-    q, q_harm = benjamini_hochberg(p), benjamini_hochberg(p_harm)
-    mean = float(base.returns.mean())
-    return [
-        Verdict(
-            treatment=treatment,
-            sample=Sample.of(other),
-            difference=float(other.returns.mean()) - mean,
-            p=p[i],
-            q=float(q[i]),
-            p_harm=p_harm[i],
-            q_harm=float(q_harm[i]),
-            is_weakness=p[i] < alpha,
-            is_harmful=bool(q_harm[i] < alpha),
-        )
-        for i, (treatment, other) in enumerate(zip(treatments, others, strict=True))
-    ]
-
-
-def _confirm(
-    setup: Setup,
-    seed: int,
-    settings: EvaluationSettings,
-    verdicts: list[Verdict],
-    candidates: list[int],
-    run: Runner,
-    on_episodes: Callable[[int], None] | None,
-) -> Sample:
-    """Put confirmations into the verdicts of the candidates; returns the unguided policy on the same seeds."""
-    treatments = [verdicts[i].treatment for i in candidates]
-    sources = [t.source if isinstance(t, RuleSet) else None for t in treatments]
-    alone = [RuleSet((source,), source) for source in sources if source is not None]
-    fresh = Setup(setup.policy, setup.environment, (*treatments, *alone), setup.play)
-    seeds = stage_seeds(seed, "confirmation", 0, settings.confirmation_episodes)
-    blocks = play_all(fresh, [(i, seeds) for i in range(UNGUIDED, len(fresh.treatments))], run, on_episodes)
-    base, guided, lone = blocks[0], blocks[1 : len(treatments) + 1], iter(blocks[len(treatments) + 1 :])
-    effects = [paired(block.returns, base.returns) for block in guided]
-    q = benjamini_hochberg([effect.p for effect in effects])
-    for k, i in enumerate(candidates):
-        rule = next(lone) if sources[k] is not None else None
-        confirmation = Confirmation(
-            effect=effects[k],
-            q=float(q[k]),
-            of_rule=None if rule is None else paired(rule.returns, base.returns),
-            of_generalisation=None if rule is None else paired(guided[k].returns, rule.returns),
-        )
-        verdicts[i] = replace(verdicts[i], confirmation=confirmation, is_confirmed=confirmation.q < settings.alpha)
-    return Sample.of(base)

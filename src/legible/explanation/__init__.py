@@ -1,51 +1,36 @@
-"""What a study found, for people."""
+"""What a study found, for people: where the policy is weak, why, and what its rules speak of.
+
+- `verdict_sentence`: a whole study in a sentence or two.
+- `top_weaknesses`, `explain_weakness`, `explain_weaknesses`: weaknesses in words, each a `WeaknessExplanation`.
+- `knowledge_of`: for which of the generalised rules the policy does as they say ("knows it for north, not for east").
+- `leave_one_out`: which of the generalised rules make the difference.
+- `stronger_rules`: narrower versions of the generalised rules that were mined, as in the paper's discussion.
+- `group_shares`: the share of rules that speak of groups of features; `feature_groups`: those that features name.
+"""
 
 from __future__ import annotations
 
-from legible.explanation.weaknesses import (
-    FEW_STATES,
-    MARKEDLY,
-    Cause,
-    Contribution,
-    Groups,
-    Knowledge,
-    StrongerRule,
-    WeaknessExplanation,
-    describe_rule,
-    describe_rule_set,
-    explain_weakness,
-    explain_weaknesses,
-    feature_groups,
-    group_shares,
-    interval_text,
-    knowledge_of,
-    leave_one_out,
-    most_telling,
-    pacman_groups,
-    stronger_rules,
-    verdict_sentence,
-)
+from legible.explanation.contributions import Contribution, leave_one_out
+from legible.explanation.explain import explain_weakness, explain_weaknesses, top_weaknesses
+from legible.explanation.groups import Groups, feature_groups, group_shares
+from legible.explanation.knowledge import Knowledge, knowledge_of
+from legible.explanation.verdict import verdict_sentence
+from legible.explanation.weakness import Cause, StrongerRule, WeaknessExplanation, stronger_rules
 
 __all__ = [
-    "FEW_STATES",
-    "MARKEDLY",
     "Cause",
     "Contribution",
     "Groups",
     "Knowledge",
     "StrongerRule",
     "WeaknessExplanation",
-    "describe_rule",
-    "describe_rule_set",
     "explain_weakness",
     "explain_weaknesses",
     "feature_groups",
     "group_shares",
-    "interval_text",
     "knowledge_of",
     "leave_one_out",
-    "most_telling",
-    "pacman_groups",
     "stronger_rules",
+    "top_weaknesses",
     "verdict_sentence",
 ]

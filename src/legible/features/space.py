@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from legible.errors import LegibleError, did_you_mean
+from legible.files import read_toml
 
 Kind = Literal["numeric", "categorical"]
 Observations = NDArray[np.float32]
@@ -25,6 +26,7 @@ Observations = NDArray[np.float32]
 # A name must survive in a rule's text ("+North <- food.north & 2 < ghost1.path.length <= 5") and parse back.
 _NAME = re.compile(r"[A-Za-z_][\w.\-:\[\]']*")
 _RESERVED = {"not", "and", "in", "true"}
+LONGEST_NAME = 200
 GUESSED_CATEGORIES = 10
 
 
@@ -38,6 +40,8 @@ def _check_name(name: str, what: str) -> None:
             f"{what} name {name!r} cannot be used: a name starts with a letter and holds only letters, digits "
             "and _ . - : [ ] ' (put the words for people into 'words')."
         )
+    if len(name) > LONGEST_NAME:
+        raise FeatureError(f"{what} name {name[:20]}… has {len(name)} letters; {LONGEST_NAME} are the most.")
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ class FeatureSpace:
 
     def __post_init__(self) -> None:
         for what, names in (("feature", self.names), ("action", self.action_names)):
-            twice = sorted({name for name in names if names.count(name) > 1})
+            twice = sorted(name for name, times in Counter(names).items() if times > 1)
             if twice:
                 raise FeatureError(f"{what} name {twice[0]!r} is used for more than one {what}; names must differ.")
 
@@ -215,6 +219,8 @@ class FeatureSpace:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "feature space") -> FeatureSpace:
         """Read what `to_dict` wrote, or a TOML file of the same shape."""
+        if not isinstance(data, Mapping) or not all(isinstance(data.get(k, []), list) for k in ("features", "actions")):
+            raise FeatureError(f"{where}: a table with lists of features and actions is expected.")
         features = tuple(
             _entry(Feature, item, f"{where}: features[{i}]") for i, item in enumerate(data.get("features", ()))
         )
@@ -229,14 +235,7 @@ class FeatureSpace:
     @classmethod
     def from_toml(cls, path: str | Path) -> FeatureSpace:
         """Read names, kinds and words from a TOML file with tables ``[[features]]`` and ``[[actions]]``."""
-        path = Path(path)
-        try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise FeatureError(f"{path}: cannot be read ({error.strerror}).") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise FeatureError(f"{path}: is not valid TOML: {error}.") from error
-        return cls.from_dict(data, str(path))
+        return cls.from_dict(read_toml(path, FeatureError), str(path))
 
 
 def _entry(kind: type[Any], item: Any, where: str) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from legible.guidance.env import AuditLog, GuidedEnv
-from legible.guidance.policy import GuidedChooser, GuidedPolicy, Intervention
+from legible.guidance.audit import AuditLog
+from legible.guidance.chooser import CountingChooser, GuidedChooser
+from legible.guidance.env import GuidedEnv
+from legible.guidance.policy import GuidedPolicy, Intervention
 
 __all__ = [
     "AuditLog",
+    "CountingChooser",
     "GuidedChooser",
     "GuidedEnv",
     "GuidedPolicy",

@@ -1,7 +1,6 @@
-"""Rules at work in a user's own program: a Gymnasium wrapper that guides, and a log of what was changed and why.
+"""Rules at work in a user's own program.
 
-- `GuidedEnv`: wraps an environment; whoever plays in it, the rules have the last word.
-- `AuditLog`: interventions as JSON lines, for a wrapped environment or for a loop of one's own.
+- `GuidedEnv`: a Gymnasium wrapper; whoever plays in it, the rules have the last word.
 
 In a loop of one's own three lines are enough::
 
@@ -12,7 +11,6 @@ In a loop of one's own three lines are enough::
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, SupportsFloat, SupportsInt
@@ -22,72 +20,8 @@ import numpy as np
 
 from legible.environments import Env, ObservationEncoder, count_actions, first_action
 from legible.errors import LegibleError
+from legible.guidance.audit import AuditLog
 from legible.guidance.policy import GuidedPolicy, Intervention
-from legible.rules.wording import describe_rule
-
-
-class AuditLog:
-    """What rules did, a line of JSON each, written as soon as it happens.
-
-    Every line has ``episode``, ``seed`` (null when none was given), ``step``, ``wanted`` (the policy's action),
-    ``done`` (the action taken), ``changed``, ``enforced``, ``blocked``, and ``rules``: those that triggered, as
-    ``rule`` and in ``words``.
-
-    Parameters
-    ----------
-    path
-        The file; lines are added to what is there.
-    every
-        Log whenever a rule triggers, also where the policy wanted the same anyway.
-
-    Examples
-    --------
-    >>> with AuditLog("interventions.jsonl") as log:  # doctest: +SKIP
-    ...     log.record(guided.explain(observation), step=0)
-    """
-
-    def __init__(self, path: str | Path, *, every: bool = False) -> None:
-        self.path = Path(path)
-        self.every = every
-        try:
-            self._file = self.path.open("a", encoding="utf-8", buffering=1)
-        except OSError as error:
-            raise LegibleError(f"{self.path}: cannot be written ({error.strerror}).") from error
-
-    def record(self, intervention: Intervention, *, step: int, episode: int = 0, seed: int | None = None) -> None:
-        """Write a line, if there is something to tell."""
-        if not (intervention.changed or (self.every and intervention.triggered)):
-            return
-        line = {"episode": episode, "seed": seed, "step": step, **_plain(intervention)}
-        try:
-            self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise LegibleError(f"{self.path}: cannot be written ({error.strerror}).") from error
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def __enter__(self) -> AuditLog:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _plain(intervention: Intervention) -> dict[str, Any]:
-    space = intervention.space
-    names = space.action_names
-    return {
-        "wanted": names[intervention.wanted],
-        "done": names[intervention.action],
-        "changed": intervention.changed,
-        "enforced": None if intervention.enforced is None else names[intervention.enforced],
-        "blocked": [names[action] for action in intervention.blocked],
-        "rules": [
-            {"rule": rule.text(space), "words": describe_rule(rule, space, "advice")} for rule in intervention.triggered
-        ],
-    }
 
 
 class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):

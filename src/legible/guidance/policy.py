@@ -1,191 +1,30 @@
-"""Algorithm 1 of the paper: from scores and triggered rules to actions, for whole batches.
+"""A policy with rules, for use anywhere.
 
-- `GuidedChooser`: guides a policy in rollouts; every episode has a rule set of its own.
-- `GuidedPolicy`: a policy with rules, for use anywhere: it is a `Policy`, speaks Stable-Baselines3's ``predict``,
-  explains itself, and saves to one file.
+- `GuidedPolicy`: it is a `Policy`, speaks Stable-Baselines3's ``predict``, explains itself, and saves to one file.
+- `Intervention`: what guidance did in one state, and why.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
-from legible.play import Observations, Scores, check_exploration, choose_row
+from legible.guidance.kernel import check_precedence, guide_scores
+from legible.play import Observations, Scores, choose_row
 from legible.policies import NetworkPolicy, Policy, ScoreKind, load_policy, save_policy
-from legible.policies.protocol import as_observations, as_scores
-from legible.rules import CompiledRules, Rule, RuleSet, triggers
+from legible.policies.protocol import as_observations
+from legible.rules import CompiledRules, Rule, RuleSet
 from legible.settings import Precedence
-from legible.streams import policy_keys
 
 _GUIDANCE = "legible.guidance"
-
-
-def _check_precedence(precedence: str) -> None:
-    if precedence not in {"positive", "negative"}:
-        raise LegibleError(f"precedence must be 'positive' or 'negative', got {precedence!r}.")
-
-
-@njit(cache=True)
-def _guide_row(
-    rules: CompiledRules,
-    rule_set: int,
-    observation: NDArray[np.float32],
-    negative_first: bool,
-    scores: Scores,
-    marks: NDArray[np.bool_],
-) -> bool:
-    """Apply a rule set to one row of scores, in place; returns whether any of its rules triggered.
-
-    Lines 5 to 11 of Algorithm 1: if the positive rules that trigger name exactly one action, all others are blocked
-    (score −∞); else the actions of the negative rules that trigger are. `marks` is room for ``bool[2, actions]``.
-    """
-    marks[:] = False
-    blocked, enforced = marks[0], marks[1]
-    fired = False
-    for r in range(rules.set_starts[rule_set], rules.set_starts[rule_set + 1]):
-        if triggers(rules, r, observation):
-            fired = True
-            marks[1 if rules.positive[r] else 0, rules.action[r]] = True
-    if fired:
-        if negative_first:
-            enforced &= ~blocked
-        if enforced.sum() == 1:
-            chosen = np.argmax(enforced)
-            own = scores[chosen]
-            scores[:] = -np.inf
-            scores[chosen] = own if own > -np.inf else 0.0
-        else:
-            for a in range(scores.size):
-                if blocked[a]:
-                    scores[a] = -np.inf
-    return fired
-
-
-@njit(cache=True, nogil=True)
-def _guide(
-    rules: CompiledRules,
-    rule_sets: NDArray[np.int64],
-    observations: NDArray[np.float32],
-    scores: Scores,
-    negative_first: bool,
-    keys: NDArray[np.uint64],
-    steps: NDArray[np.int64],
-    epsilon: float,
-    guided_epsilon: float,
-    sample: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Guide every row with its own rule set (−1: none); returns actions, which rows fired, and which were changed."""
-    n, n_actions = scores.shape
-    actions = np.empty(n, np.int64)
-    fired = np.zeros(n, np.bool_)
-    changed = np.zeros(n, np.bool_)
-    marks = np.empty((2, n_actions), np.bool_)
-    guided = np.empty(n_actions, scores.dtype)
-    for i in range(n):
-        actions[i] = choose_row(scores[i], keys[i], steps[i], epsilon, sample)
-        if rule_sets[i] >= 0:
-            guided[:] = scores[i]
-            fired[i] = _guide_row(rules, rule_sets[i], observations[i], negative_first, guided, marks)
-        if fired[i]:
-            wanted = actions[i]
-            actions[i] = choose_row(guided, keys[i], steps[i], guided_epsilon, sample)
-            changed[i] = actions[i] != wanted
-    return actions, fired, changed
-
-
-@njit(cache=True, nogil=True)
-def _guided_scores(
-    rules: CompiledRules, observations: NDArray[np.float32], negative_first: bool, scores: Scores
-) -> None:
-    """Apply the first rule set to all rows of scores, in place."""
-    marks = np.empty((2, scores.shape[1]), np.bool_)
-    for i in range(scores.shape[0]):
-        _guide_row(rules, 0, observations[i], negative_first, scores[i], marks)
-
-
-class GuidedChooser:
-    """Guides a policy in rollouts, each episode with a rule set of its own, and counts how often rules stepped in.
-
-    Parameters
-    ----------
-    policy
-        The policy.
-    rule_sets
-        The rule sets that episodes may use.
-    episodes
-        For every episode, the number of its rule set; −1 plays without guidance.
-    seeds
-        For every episode, its seed.
-    epsilon, sample
-        Random actions, guided or not: see `legible.play.choose_actions`. Rules hold when the policy explores, too.
-    epsilon_when_guided
-        Whether random actions are taken in states in which a rule triggers, too.
-    precedence
-        Which rules win where they conflict.
-
-    Attributes
-    ----------
-    fired, changed
-        For every episode, the number of steps in which a rule triggered, and in which guidance changed the action.
-    """
-
-    def __init__(
-        self,
-        policy: Policy,
-        rule_sets: Sequence[RuleSet],
-        episodes: ArrayLike,
-        seeds: Sequence[int],
-        *,
-        epsilon: float = 0.0,
-        epsilon_when_guided: bool = True,
-        sample: bool = False,
-        precedence: Precedence = "positive",
-    ) -> None:
-        check_exploration(policy, epsilon, sample)
-        _check_precedence(precedence)
-        chosen = np.asarray(episodes, np.int64)
-        if chosen.shape != (len(seeds),) or (chosen >= len(rule_sets)).any() or (chosen < -1).any():
-            raise LegibleError(f"a rule set −1 … {len(rule_sets) - 1} is needed for each of {len(seeds)} episodes.")
-        self._policy = policy
-        self._rules = CompiledRules.compile(rule_sets)
-        # The last entries serve idle rows, whose episode is −1.
-        self._sets = np.append(chosen, -1)
-        self._keys = policy_keys([*seeds, 0])
-        self._epsilon, self._sample = epsilon, sample
-        self._guided_epsilon = epsilon if epsilon_when_guided else 0.0
-        self._negative_first = precedence == "negative"
-        self.fired = np.zeros(len(seeds), np.int64)
-        self.changed = np.zeros(len(seeds), np.int64)
-
-    def __call__(
-        self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], Scores]:
-        """Choose for every row."""
-        scores = as_scores(self._policy.scores(observations), len(observations), self._policy.n_actions)
-        actions, fired, changed = _guide(
-            self._rules,
-            self._sets[episodes],
-            observations,
-            scores,
-            self._negative_first,
-            self._keys[episodes],
-            steps,
-            self._epsilon,
-            self._guided_epsilon,
-            self._sample,
-        )
-        self.fired[episodes[fired]] += 1
-        self.changed[episodes[changed]] += 1
-        return actions, scores
 
 
 @dataclass(frozen=True)
@@ -276,7 +115,7 @@ class GuidedPolicy:
         seed: int = 0,
         observation_shape: tuple[int, ...] | None = None,
     ) -> None:
-        _check_precedence(precedence)
+        check_precedence(precedence)
         self.rules = rules if isinstance(rules, RuleSet) else RuleSet(tuple(rules))
         for rule in self.rules.rules:
             rule.check(space)
@@ -312,7 +151,7 @@ class GuidedPolicy:
         batch = as_observations(observations, len(self.space))
         own = np.ascontiguousarray(self.policy.scores(batch))
         guided = own.copy()
-        _guided_scores(self._compiled, batch, self.precedence == "negative", guided)
+        guide_scores(self._compiled, batch, self.precedence == "negative", guided)
         if self.kind == "log-probabilities":
             best = guided.max(axis=1, keepdims=True)
             shifted = guided - np.where(np.isfinite(best), best, 0.0)
@@ -366,36 +205,75 @@ class GuidedPolicy:
         enforced = positive.pop() if len(positive) == 1 else None
         return Intervention(action, wanted, enforced, tuple(sorted(blocked)), triggered, self.space)
 
-    def save(self, path: str | Path) -> None:
-        """Write policy, rules and names into one ``.safetensors`` file."""
-        if not isinstance(self.policy, NetworkPolicy):
+    @property
+    def network(self) -> Policy:
+        """The policy without any rules, however many times it was guided."""
+        return self.policy.network if isinstance(self.policy, GuidedPolicy) else self.policy
+
+    def save(self, path: str | Path, *, metadata: Mapping[str, Any] | None = None) -> None:
+        """Write policy, rules and names into one ``.safetensors`` file, which `legible.load_policy` reads.
+
+        Parameters
+        ----------
+        path
+            Where to.
+        metadata
+            Anything else worth keeping that JSON can hold.
+        """
+        network = self.network
+        if not isinstance(network, NetworkPolicy):
             raise LegibleError(
-                f"only network policies can be saved, and this one is a {type(self.policy).__name__}; save its rules "
+                f"only network policies can be saved, and this one is a {type(network).__name__}; save its rules "
                 "with RuleSet.to_dict instead."
             )
-        document = {"rules": self.rules.to_dict(), "space": self.space.to_dict(), "precedence": self.precedence}
-        save_policy(self.policy, path, metadata={_GUIDANCE: json.dumps(document)})
+        save_policy(network, path, metadata={**(metadata or {}), _GUIDANCE: json.dumps(self._documents())})
 
-    @staticmethod
-    def is_in(policy: Policy) -> bool:
-        """Whether the file that a policy was loaded from has rules, too, so that `load` gives a guided policy."""
-        return _GUIDANCE in getattr(policy, "metadata", {})
+    def _documents(self) -> list[dict[str, Any]]:
+        """The rules as plain data; a guided policy that was guided again has several, the innermost first."""
+        inner = self.policy._documents() if isinstance(self.policy, GuidedPolicy) else []
+        own = {"rules": self.rules.to_dict(), "space": self.space.to_dict(), "precedence": self.precedence}
+        return [*inner, own]
 
     @classmethod
     def load(cls, path: str | Path, *, seed: int = 0, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:
-        """Read what `save` wrote."""
+        """Read what `save` wrote, as `legible.load_policy` does, with a seed of its own."""
         policy = load_policy(path)
-        text = getattr(policy, "metadata", {}).get(_GUIDANCE)
-        if text is None:
-            raise LegibleError(f"{path}: is a policy without rules; load it with load_policy.")
-        document = json.loads(text)
-        space = FeatureSpace.from_dict(document["space"], str(path))
-        rules = RuleSet.from_dict(document["rules"])
-        return cls(
-            policy,
-            rules,
-            space,
-            precedence=document["precedence"],
+        if not isinstance(policy, GuidedPolicy):
+            raise LegibleError(f"{path}: is a policy without rules.")
+        return policy.seeded(seed, observation_shape)
+
+    def seeded(self, seed: int, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:
+        """Return the same guided policy with another seed for its random choices."""
+        return GuidedPolicy(
+            self.policy,
+            self.rules,
+            self.space,
+            precedence=self.precedence,
             seed=seed,
-            observation_shape=observation_shape,
+            observation_shape=observation_shape or self.observation_shape,
         )
+
+
+def with_its_rules(network: NetworkPolicy, path: str | Path) -> Policy:
+    """Return the guided policy that a file holds, given its network; the network itself where the file has no rules."""
+    text = network.metadata.get(_GUIDANCE)
+    if text is None:
+        return network
+    try:
+        found = json.loads(text)
+        documents = found if isinstance(found, list) else [found]  # older files hold one table
+        if not documents:
+            raise ValueError("no rules")
+        policy: Policy = network
+        for document in documents:
+            space = FeatureSpace.from_dict(document["space"], str(path))
+            rules = RuleSet.from_dict(document["rules"])
+            policy = GuidedPolicy(policy, rules, space, precedence=document["precedence"])
+        return policy
+    except LegibleError as error:
+        raise LegibleError(f"{path}: its rules cannot be read: {error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        raise LegibleError(
+            f"{path}: its rules cannot be read, the file is damaged or was written by another version "
+            f"({type(error).__name__}: {str(error)[:200]})."
+        ) from error

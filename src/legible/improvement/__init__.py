@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from legible.improvement.composition import Improvement, Step, improve, play_final
+from legible.improvement.composition import Improvement, Step, improve
 
 __all__ = [
     "Improvement",
     "Step",
     "improve",
-    "play_final",
 ]

@@ -7,14 +7,24 @@ seeds is never quoted from the same ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from legible.evaluation import Evaluation, Runner, Sample, Verdict, play_all, stage_seeds
+from legible.evaluation import (
+    Evaluation,
+    PlayedBlocks,
+    Runner,
+    Sample,
+    Verdict,
+    find_objective,
+    play_blocks,
+    play_on_same_seeds,
+)
 from legible.evaluation.statistics import Effect, paired
-from legible.evaluation.units import UNGUIDED, Setup, UnitResult, run_units
+from legible.evaluation.units import Setup, UnitResult, run_units
 from legible.features import FeatureSpace
 from legible.formatting import data_frame
+from legible.play import stage_seeds
 from legible.rules import Rule, RuleSet
 from legible.settings import ImprovementSettings
 
@@ -43,20 +53,29 @@ class Improvement:
         How it came about.
     chosen
         The composition on the seeds on which it was chosen: the paper's figure, too good because it was picked for it.
-    base, guided
-        Both policies on the fresh seeds of the final figure; the same sample when the composition is empty.
     effect
-        Guided minus base there, paired.
+        Guided minus base on the fresh seeds of the final figure, paired.
+    final_blocks
+        The episodes of the final figure: the unguided policy and, unless the composition is empty, the guided one.
     """
 
     rule_sets: tuple[RuleSet, ...]
     composition: RuleSet
     steps: tuple[Step, ...]
     chosen: Sample
-    base: Sample
-    guided: Sample
     effect: Effect
+    final_blocks: PlayedBlocks = field(compare=False, repr=False)
     settings: ImprovementSettings
+
+    @property
+    def base(self) -> Sample:
+        """The unguided policy on the seeds of the final figure."""
+        return Sample.of(self.final_blocks.base)
+
+    @property
+    def guided(self) -> Sample:
+        """The guided policy on the seeds of the final figure; the unguided one when the composition is empty."""
+        return Sample.of(self.final_blocks.results[-1])
 
     def to_rows(self, space: FeatureSpace) -> list[dict[str, Any]]:
         """The steps of the composition as plain rows, for JSON or a data frame."""
@@ -107,29 +126,32 @@ def improve(
     settings = settings or ImprovementSettings()
     seeds = stage_seeds(seed, "composition", 0, settings.episodes)
 
-    def play(rules: RuleSet | None) -> Sample:
+    value = find_objective(evaluation.settings.objective).value
+
+    def play(rules: RuleSet | None) -> UnitResult:
         treatments = () if rules is None else (rules,)
         this = replace(setup, treatments=treatments)
-        return Sample.of(play_all(this, [(len(treatments) - 1, seeds)], run, on_episodes)[0])
+        return play_blocks(this, [(len(treatments) - 1, seeds)], run, on_episodes)[0]
 
     best = play(None)
     composition, accepted, steps = RuleSet(()), [], []
     for verdict in _candidates(evaluation, settings, veto):
         trial = composition | verdict.rule_set
         tried = play(trial)
-        if tried.mean > best.mean:
+        if value(tried) > value(best):
             best, composition = tried, trial
             accepted.append(verdict.rule_set)
-        steps.append(Step(verdict.rule_set, tried.mean, tried.error, composition is trial))
-    base, guided = play_final(setup, composition, seed=seed, settings=settings, run=run, on_episodes=on_episodes)
+        sample = Sample.of(tried)
+        steps.append(Step(verdict.rule_set, sample.mean, sample.error, composition is trial))
+    final = replace(setup, treatments=(composition,) if len(composition) else ())
+    blocks = play_on_same_seeds(final, stage_seeds(seed, "final", 0, settings.final_episodes), run, on_episodes)
     return Improvement(
         rule_sets=tuple(accepted),
         composition=composition,
         steps=tuple(steps),
-        chosen=best,
-        base=Sample.of(base),
-        guided=Sample.of(guided),
-        effect=paired(guided.returns, base.returns),
+        chosen=Sample.of(best),
+        effect=paired(blocks.results[-1].returns, blocks.base.returns),
+        final_blocks=blocks,
         settings=settings,
     )
 
@@ -148,22 +170,3 @@ def _candidates(evaluation: Evaluation, settings: ImprovementSettings, veto: Col
     if settings.order == "negative-first":
         return sorted(allowed, key=lambda v: v.rule_set.rules[0].polarity == "+")
     return allowed
-
-
-def play_final(
-    setup: Setup,
-    composition: RuleSet,
-    *,
-    seed: int,
-    settings: ImprovementSettings,
-    run: Runner = run_units,
-    on_episodes: Callable[[int], None] | None = None,
-) -> tuple[UnitResult, UnitResult]:
-    """Play base and composition on the same fresh seeds, those of the final figure.
-
-    The units are the same whenever it is called, so a study that has them in its store plays nothing again.
-    """
-    seeds = stage_seeds(seed, "final", 0, settings.final_episodes)
-    this = replace(setup, treatments=(composition,) if len(composition) else ())
-    blocks = play_all(this, [(i, seeds) for i in range(UNGUIDED, len(this.treatments))], run, on_episodes)
-    return blocks[0], blocks[-1]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import json
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, Intervals, deciles
-from legible.files import write_whole
+from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.formatting import data_frame
 from legible.mining.importance import Importance
 from legible.mining.methods import Bodies, find_importance, find_learner
@@ -81,8 +80,8 @@ class Mining:
         lines = (f"{m.rule.text(self.space)}   ({m.agreement:.3f} of {m.coverage:.3f})" for m in self.rules)
         return "\n".join(lines)
 
-    def save(self, path: str | Path) -> None:
-        """Write everything into one ``.npz`` file, whole or not at all."""
+    def save(self, path: str | Path, key: str = "") -> None:
+        """Write everything into one ``.npz`` file, whole or not at all; `key` says what it belongs to."""
         document = {
             "rules": [{**asdict(m), "rule": m.rule.to_dict()} for m in self.rules],
             "space": self.space.to_dict(),
@@ -94,19 +93,27 @@ class Mining:
         arrays |= {"lows": np.concatenate(self.intervals.lows), "highs": np.concatenate(self.intervals.highs)}
         if self.importance is not None:
             arrays |= {"weights": self.importance.weights, "intercepts": self.importance.intercepts}
-        write_whole(Path(path), lambda file: np.savez_compressed(file, **arrays))
+        write_arrays(Path(path), arrays, key)
 
     @classmethod
-    def load(cls, path: str | Path) -> Mining:
-        """Read what `save` wrote."""
+    def load(cls, path: str | Path, key: str | None = None) -> Mining:
+        """Read what `save` wrote; with a `key`, only what belongs to that."""
+        advice = "delete it to mine again"
         try:
-            with np.load(path, allow_pickle=False) as data:
-                document = json.loads(str(data["document"]))
-                ends = np.cumsum(data["sizes"])[:-1]
-                intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
-                importance = Importance(data["weights"], data["intercepts"]) if "weights" in data else None
-        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise LegibleError(f"{path}: holds no mined rules, or is damaged; delete it to mine again.") from error
+            data = read_arrays(Path(path), key, advice)
+        except FileNotFoundError as error:
+            raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
+        try:
+            return cls._of(data)
+        except (KeyError, TypeError, ValueError, RecursionError, LegibleError) as error:
+            raise DamagedFileError(f"{path}: holds no mined rules, or is damaged ({error}); {advice}.") from error
+
+    @classmethod
+    def _of(cls, data: dict[str, NDArray[Any]]) -> Mining:
+        document = json.loads(str(data["document"]))
+        ends = np.cumsum(data["sizes"])[:-1]
+        intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
+        importance = Importance(data["weights"], data["intercepts"]) if "weights" in data else None
         rules = tuple(MinedRule(**{**entry, "rule": Rule.from_dict(entry["rule"])}) for entry in document["rules"])
         space = FeatureSpace.from_dict(document["space"])
         return cls(rules, space, intervals, importance, document["learned"], document["dropped"], document["seconds"])

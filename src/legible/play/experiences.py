@@ -1,31 +1,31 @@
-"""Experiences: what a policy saw and did, as columns. `collect` makes them, one file keeps them."""
+"""Experiences: what a policy saw and did, as columns. `collect` makes them, one file keeps them.
+
+- `Experiences`: the columns; `collect`: plays episodes and returns them.
+- `ExperienceSetup`, `collect_unit`, `join_experiences`: the same in units of work, for engines.
+- `describe_features`: names of features, and whether their kinds have to be guessed.
+"""
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Env, EnvironmentSpec, as_environment, feature_space_of, own_feature_space
+from legible.environments import Env, EnvironmentSpec, as_environment, resolve_names
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
-from legible.files import write_whole
+from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.formatting import data_frame
-from legible.play.episodes import (
-    DEFAULT_BATCH,
-    PolicyChooser,
-    StepRecord,
-    check_policy,
-    episode_seeds,
-    make_slots,
-    play_episodes,
-)
+from legible.play.choosing import PolicyChooser, check_policy
+from legible.play.episodes import play_episodes
+from legible.play.recording import Recorder
+from legible.play.slots import DEFAULT_BATCH, make_slots
+from legible.play.stages import stage_seeds
 from legible.policies import Policy
 from legible.settings import STEP_LIMIT
 
@@ -107,46 +107,29 @@ class Experiences:
         columns |= {f"score.{name}": self.scores[:, i] for i, name in enumerate(self.space.action_names)}
         return data_frame(columns)
 
-    def save(self, path: str | Path) -> None:
-        """Write everything into one ``.npz`` file; whole or not at all."""
+    def with_guessed_kinds(self) -> Experiences:
+        """Return the same experiences with kinds of features that are guessed from what was seen."""
+        return replace(self, space=self.space.guess_kinds(self.observations))
+
+    def save(self, path: str | Path, key: str = "") -> None:
+        """Write everything into one ``.npz`` file, whole or not at all; `key` says what it belongs to."""
         columns = {name: getattr(self, name) for name in _COLUMNS}
         columns["space"] = np.array(json.dumps(self.space.to_dict()))
-        write_whole(Path(path), lambda file: np.savez_compressed(file, **columns))
+        write_arrays(Path(path), columns, key)
 
     @classmethod
-    def load(cls, path: str | Path) -> Experiences:
-        """Read what `save` wrote."""
+    def load(cls, path: str | Path, key: str | None = None) -> Experiences:
+        """Read what `save` wrote; with a `key`, only what belongs to that."""
+        advice = "delete it to collect experiences again"
         try:
-            file = io.BytesIO(Path(path).read_bytes())
-        except OSError as error:
-            raise LegibleError(f"{path}: cannot be read ({error.strerror or error}).") from error
+            columns = read_arrays(Path(path), key, advice)
+        except FileNotFoundError as error:
+            raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
         try:
-            with np.lib.npyio.NpzFile(file, allow_pickle=False) as data:
-                columns = {name: data[name] for name in _COLUMNS}
-                space = FeatureSpace.from_dict(json.loads(str(data["space"])))
-            return cls(**columns, space=space)
-        except Exception as error:  # what a damaged zip or array raises depends on where the damage is
-            raise LegibleError(f"{path}: is no file of experiences, or a damaged one ({error}).") from error
-
-
-class _Recorder:
-    """Gathers the rows of busy slots."""
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[NDArray[Any], ...]] = []
-
-    def __call__(self, step: StepRecord) -> None:
-        busy = step.episodes >= 0
-        columns = (step.episodes, step.steps, step.observations, step.actions, step.scores)
-        self.parts.append(tuple(column[busy] for column in columns))
-
-    def columns(self) -> tuple[NDArray[Any], ...]:
-        """Return episode ids, observations, actions and scores by episode and step."""
-        episodes, steps, observations, actions, scores = (
-            np.concatenate(column) for column in zip(*self.parts, strict=True)
-        )
-        order = np.lexsort((steps, episodes))
-        return tuple(column[order] for column in (episodes, observations, actions, scores))
+            space = FeatureSpace.from_dict(json.loads(str(columns["space"])))
+            return cls(**{name: columns[name] for name in _COLUMNS}, space=space)
+        except (KeyError, TypeError, ValueError, RecursionError, LegibleError) as error:
+            raise DamagedFileError(f"{path}: is damaged, or no file of experiences ({error}); {advice}.") from error
 
 
 def collect(
@@ -175,8 +158,8 @@ def collect(
     seed
         Decides the seeds of all episodes.
     names
-        Feature names: a feature space or a TOML file. By default those of the environment, or ``f0, f1, …`` with kinds
-        guessed from what was seen.
+        Feature names: a feature space or a TOML file. By default those of the environment or of its domain, or
+        ``f0, f1, …`` with kinds guessed from what was seen.
     epsilon, sample
         Random actions: see `legible.play.choose_actions`.
     batch
@@ -189,44 +172,81 @@ def collect(
     if episodes < 1:
         raise LegibleError(f"at least one episode is needed, got {episodes}.")
     environment = as_environment(environment)
-    space, guess = _describe(environment, names)
+    space, guess = describe_features(environment, names)
     check_policy(policy, len(space), len(space.actions))
-    seeds = episode_seeds(seed, 0, episodes)
-    slots = make_slots(environment, min(batch, episodes))
-    recorder = _Recorder()
+    setup = ExperienceSetup(policy, environment, epsilon, sample, batch, step_limit)
+    part = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
+    found = join_experiences([part], space)
+    return found.with_guessed_kinds() if guess else found
+
+
+@dataclass(frozen=True)
+class ExperienceSetup:
+    """What all units of experiences share: the policy, the environment, and how it is played (see `collect`)."""
+
+    policy: Policy
+    environment: EnvironmentSpec | Env
+    epsilon: float = 0.0
+    sample: bool = False
+    batch: int = DEFAULT_BATCH
+    step_limit: int = STEP_LIMIT
+
+
+Columns = dict[str, NDArray[Any]]
+"""The columns of `Experiences`, without names."""
+
+
+def collect_unit(
+    setup: ExperienceSetup, seeds: Sequence[int], on_episode: Callable[[int], None] | None = None
+) -> Columns:
+    """Play one episode for every seed and return what was seen and done."""
+    slots = make_slots(setup.environment, min(setup.batch, len(seeds)))
+    recorder = Recorder()
     try:
         played = play_episodes(
             slots,
-            PolicyChooser(policy, seeds, epsilon=epsilon, sample=sample),
+            PolicyChooser(setup.policy, seeds, epsilon=setup.epsilon, sample=setup.sample),
             seeds,
-            step_limit=step_limit,
+            step_limit=setup.step_limit,
             on_step=recorder,
             on_episode=on_episode,
         )
     finally:
-        if isinstance(environment, EnvironmentSpec):
+        if isinstance(setup.environment, EnvironmentSpec):
             slots.close()
-    episode_ids, observations, actions, scores = recorder.columns()
-    return Experiences(
-        observations=observations,
-        actions=actions,
-        scores=np.asarray(scores, np.float32),
-        episode_ids=episode_ids,
-        returns=played.returns,
-        lengths=played.lengths,
-        seeds=played.seeds,
-        success=played.success,
-        space=space.guess_kinds(observations) if guess else space,
-    )
+    steps = recorder.steps()
+    return {
+        "observations": steps.observations,
+        "actions": steps.actions,
+        "scores": np.asarray(steps.scores, np.float32),
+        "episode_ids": steps.episodes,
+        "returns": played.returns,
+        "lengths": played.lengths,
+        "seeds": played.seeds,
+        "success": played.success,
+    }
 
 
-def _describe(environment: EnvironmentSpec | Env, names: str | Path | FeatureSpace | None) -> tuple[FeatureSpace, bool]:
+def join_experiences(parts: Sequence[Columns | Experiences], space: FeatureSpace) -> Experiences:
+    """Put units of experiences one after the other."""
+    lists: dict[str, list[NDArray[Any]]] = {name: [] for name in _COLUMNS}
+    episodes = 0
+    for part in parts:
+        columns = part if isinstance(part, dict) else {name: getattr(part, name) for name in _COLUMNS}
+        for name in _COLUMNS:
+            lists[name].append(columns[name] + episodes if name == "episode_ids" else columns[name])
+        episodes += len(columns["returns"])
+    return Experiences(**{name: np.concatenate(lists[name]) for name in _COLUMNS}, space=space)
+
+
+def describe_features(
+    environment: EnvironmentSpec | Env, names: str | Path | FeatureSpace | None = None
+) -> tuple[FeatureSpace, bool]:
     """Return the feature space, and whether kinds have to be guessed because nothing tells them."""
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
-        space = feature_space_of(env, names)
-        told = names is not None or own_feature_space(env) is not None
-        return space, not told and space[0].kind == "numeric"
+        named = resolve_names(env, names)
+        return named.space, not named.is_named and named.space[0].kind == "numeric"
     finally:
         if isinstance(environment, EnvironmentSpec):
             env.close()

@@ -1,11 +1,15 @@
 """Policies: what the rest of the library asks of one, and how to get one without running foreign code.
 
 - `Policy`: the protocol. Observations in, a score for every action out, higher is better.
-- `load_policy`: from a ``.safetensors`` or a Stable-Baselines3 ``.zip`` file, a model, a module or a function.
+- `ActingPolicy`: the protocol of what chooses actions, of whatever spaces; `acting` makes any policy one.
+- `load_policy`: from a file, an address such as ``zoo:NAME``, a model, a module or a function.
+- `describe_policy`, `PolicyDescription`: what is in a policy's file.
 - `save_policy`: to a ``.safetensors`` file.
 - `NetworkPolicy`, `Layer`, `Activation`, `Plain`, `OneHot`: a feed-forward network as a frozen value.
+- `ActorPolicy`: pictures, dictionaries, continuous and several actions, masks, memory.
 - `FunctionPolicy`: a policy around any function.
 - `Normalisation`, `load_normalisation`, `save_normalisation`, `convert_vec_normalize`: observation statistics.
+- `register_reader`, `PolicyReader`, `LoadOptions`, `policy_readers`: the readers that `load_policy` asks, and new ones.
 - `PolicyError`, `UnclearPolicyError`: what goes wrong, and what has to be said.
 
 Names are imported when they are first used: the protocol alone does not need PyTorch.
@@ -16,10 +20,21 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from legible.policies.protocol import Observations, Policy, PolicyError, ScoreKind, Scores, UnclearPolicyError
+from legible.policies.protocol import (
+    ActingPolicy,
+    Observations,
+    Policy,
+    PolicyError,
+    ScoreKind,
+    Scores,
+    UnclearPolicyError,
+)
+from legible.policies.registry import LoadOptions, PolicyReader, policy_readers, register_reader, remove_reader
 
 if TYPE_CHECKING:
     from legible.policies.activations import ACTIVATION_NAMES, Activation
+    from legible.policies.actors.policy import ActorPolicy
+    from legible.policies.describing import PolicyDescription, describe_policy
     from legible.policies.encoding import Encoding, OneHot, Plain
     from legible.policies.loading import load_policy
     from legible.policies.network import Layer, NetworkPolicy
@@ -30,14 +45,18 @@ if TYPE_CHECKING:
         save_normalisation,
     )
     from legible.policies.policy_file import save_policy
+    from legible.policies.predicting import acting
     from legible.policies.wrapped import FunctionPolicy, Output
 
 __all__ = [
     "ACTIVATION_NAMES",
+    "ActingPolicy",
     "Activation",
+    "ActorPolicy",
     "Encoding",
     "FunctionPolicy",
     "Layer",
+    "LoadOptions",
     "NetworkPolicy",
     "Normalisation",
     "Observations",
@@ -45,13 +64,20 @@ __all__ = [
     "Output",
     "Plain",
     "Policy",
+    "PolicyDescription",
     "PolicyError",
+    "PolicyReader",
     "ScoreKind",
     "Scores",
     "UnclearPolicyError",
+    "acting",
     "convert_vec_normalize",
+    "describe_policy",
     "load_normalisation",
     "load_policy",
+    "policy_readers",
+    "register_reader",
+    "remove_reader",
     "save_normalisation",
     "save_policy",
 ]
@@ -59,6 +85,7 @@ __all__ = [
 _MODULES = {
     "ACTIVATION_NAMES": "activations",
     "Activation": "activations",
+    "ActorPolicy": "actors.policy",
     "Encoding": "encoding",
     "FunctionPolicy": "wrapped",
     "Layer": "network",
@@ -67,6 +94,9 @@ _MODULES = {
     "OneHot": "encoding",
     "Output": "wrapped",
     "Plain": "encoding",
+    "PolicyDescription": "describing",
+    "acting": "predicting",
+    "describe_policy": "describing",
     "convert_vec_normalize": "normalisation",
     "load_normalisation": "normalisation",
     "load_policy": "loading",

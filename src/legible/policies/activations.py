@@ -62,6 +62,8 @@ _DEFINITIONS: Mapping[str, _Definition] = {
 _BY_MODULE: Mapping[type[nn.Module], str] = {known.module: name for name, known in _DEFINITIONS.items()}
 _BY_MODULE_NAME: Mapping[str, str] = {known.module.__name__: name for name, known in _DEFINITIONS.items()}
 
+_LONGEST_TEXT = 200
+
 ACTIVATION_NAMES: tuple[str, ...] = tuple(sorted(_DEFINITIONS))
 """Every name that `Activation` knows."""
 
@@ -140,16 +142,18 @@ class Activation:
     @classmethod
     def _parse(cls, text: str) -> Activation:
         try:
+            if len(text) > _LONGEST_TEXT:
+                raise ValueError("too long")  # the text may come from a file, and parsing is not made for attacks
             tree = ast.parse(text.strip(), mode="eval").body
             if isinstance(tree, ast.Name):
                 return cls(_name_of(tree.id))
             if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
                 values = tuple((str(keyword.arg), ast.literal_eval(keyword.value)) for keyword in tree.keywords)
                 return cls(_name_of(tree.func.id), values)
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             pass
         raise PolicyError(
-            f"cannot read activation {text!r}: write a name such as 'relu' or, with parameters, "
+            f"cannot read activation {text[:_LONGEST_TEXT]!r}: write a name such as 'relu' or, with parameters, "
             "'leaky_relu(negative_slope=0.2)'"
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,13 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 (torch's own name for it)
 
 from legible.policies.activations import Activation, TensorFunction
-from legible.policies.encoding import Encoding
+from legible.policies.encoding import Encoding, OneHot
 from legible.policies.normalisation import Normalisation
+from legible.policies.predicting import ScoredPrediction
 from legible.policies.protocol import Observations, PolicyError, ScoreKind, Scores, as_observations, as_scores
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
 
 _ROWS_AT_ONCE = 1024
 # Larger batches go through in pieces of this many rows, whose hidden layers stay in the processor's cache.
@@ -60,7 +64,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkPolicy:
+class NetworkPolicy(ScoredPrediction):
     """A feed-forward network with its normalisation, its observation encoding and the meaning of its output.
 
     Parameters
@@ -122,6 +126,8 @@ class NetworkPolicy:
                 if not np.isfinite(getattr(layer, name)).all():
                     raise PolicyError(f"{name} of layer {number} is not finite: it holds NaN or infinity")
             width = layer.n_outputs
+            if not width:
+                raise PolicyError(f"layer {number} has no outputs")
 
     def _check_description(self) -> None:
         if self.kind not in ("values", "log-probabilities"):
@@ -143,6 +149,16 @@ class NetworkPolicy:
     def n_features(self) -> int:
         """Number of features of an observation, before one-hot encoding."""
         return self.encoding.n_features
+
+    @property
+    def observation_space(self) -> spaces.Space[Any]:
+        """The observations: whole numbers where they are one-hot encoded, else a box without bounds."""
+        from gymnasium import spaces  # noqa: PLC0415 (most that use a policy never ask)
+
+        if not isinstance(self.encoding, OneHot):
+            return spaces.Box(-np.inf, np.inf, (self.n_features,), np.float32)
+        sizes = self.encoding.sizes
+        return spaces.Discrete(sizes[0]) if len(sizes) == 1 else spaces.MultiDiscrete(list(sizes))
 
     def scores(self, observations: Observations) -> Scores:
         """Return the scores ``float32[n, actions]`` of the observations ``float32[n, features]``."""

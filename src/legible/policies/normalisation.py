@@ -13,17 +13,17 @@ Statistics lie beside the policy under a fixed name, so that nobody has to think
     epsilon = 1e-8
     clip = 10.0
 
-Stable-Baselines3 itself saves them as a pickle, which runs code when it is opened: `convert_vec_normalize` turns one
-that you trust into an ``.npz``, once.
+Stable-Baselines3 itself saves them as a pickle of its ``VecNormalize``. That is read, too, without unpickling it
+(`legible.policies.vec_normalize`); `convert_vec_normalize` turns one into an ``.npz``.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import pickle
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,11 +33,13 @@ import numpy as np
 import numpy.typing as npt
 
 from legible.policies.protocol import Observations, PolicyError
+from legible.policies.unpacking import check_member
 
 SUFFIXES = (".normalisation.npz", ".normalisation.toml")
 """What replaces the policy's suffix in the name of the statistics beside it."""
 
 _FIELDS = ("mean", "var", "epsilon", "clip")
+_MOST_TOML_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,8 @@ class Normalisation:
         Added to the variance (``VecNormalize``: 1e-8 unless it was told otherwise).
     clip
         Largest absolute value after normalisation (``VecNormalize``: 10 unless it was told otherwise).
+    source
+        The file that they come from, None when they come from none; not part of what they are.
 
     Examples
     --------
@@ -65,6 +69,7 @@ class Normalisation:
     var: npt.NDArray[np.float64]
     epsilon: float
     clip: float
+    source: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("mean", "var"):
@@ -125,31 +130,23 @@ def find_normalisation(policy_path: Path) -> Path | None:
     return found[0] if found else None
 
 
-def find_pickled_normalisation(policy_path: Path) -> Path | None:
-    """Return a pickled ``VecNormalize`` that lies where Stable-Baselines3 or RL Zoo puts it, or None."""
-    for folder in (policy_path.parent, policy_path.with_suffix("")):
-        if not folder.is_dir():
-            continue
-        for file in sorted(folder.glob("*.pkl")):
-            if "vecnormalize" in file.name.lower().replace("_", "").replace("-", ""):
-                return file
-    return None
-
-
-def load_normalisation(path: str | os.PathLike[str], *, trust: bool = False) -> Normalisation:
-    """Read statistics from an ``.npz`` or ``.toml`` file, or from a pickled ``VecNormalize`` that is trusted.
+def load_normalisation(path: str | os.PathLike[str]) -> Normalisation | Mapping[str, Normalisation] | None:
+    """Read statistics from an ``.npz`` or ``.toml`` file, or from a pickled ``VecNormalize``, which is not unpickled.
 
     Parameters
     ----------
     path
         The file.
-    trust
-        Allow a ``.pkl`` file. Opening one runs whatever code its author put into it.
+
+    Returns
+    -------
+    Normalisation, mapping or None
+        A mapping, by entry, for Dict observations; None for a ``VecNormalize`` that normalises rewards only.
 
     Raises
     ------
     PolicyError
-        When the file is missing, damaged, incomplete or a pickle that is not trusted.
+        When the file is missing, damaged or incomplete, or a pickle of anything else.
     """
     file = Path(path)
     if not file.is_file():
@@ -160,10 +157,13 @@ def load_normalisation(path: str | os.PathLike[str], *, trust: bool = False) -> 
     elif suffix == ".toml":
         fields = _read_toml(file)
     elif suffix in (".pkl", ".pickle"):
-        return _read_pickle(file, trust=trust)
+        from legible.policies.vec_normalize import read_vec_normalize  # noqa: PLC0415 (it builds on this module)
+
+        return read_vec_normalize(file)
     else:
         raise PolicyError(
-            f"{file}: normalisation statistics are .npz, .toml or (trusted) .pkl files, not '{file.suffix}'"
+            f"{file}: normalisation statistics are .npz or .toml files, or the .pkl of a VecNormalize, not "
+            f"'{file.suffix}'"
         )
     return _normalisation_of(file, fields)
 
@@ -189,10 +189,8 @@ def save_normalisation(normalisation: Normalisation, path: str | os.PathLike[str
     return file
 
 
-def convert_vec_normalize(
-    pickled: str | os.PathLike[str], destination: str | os.PathLike[str], *, trust: bool = False
-) -> Path:
-    """Turn a pickled ``VecNormalize`` into an ``.npz`` or ``.toml`` that opens without running code.
+def convert_vec_normalize(pickled: str | os.PathLike[str], destination: str | os.PathLike[str]) -> Path:
+    """Turn a pickled ``VecNormalize`` into an ``.npz`` or ``.toml``, without unpickling it.
 
     Parameters
     ----------
@@ -200,61 +198,38 @@ def convert_vec_normalize(
         The ``.pkl`` file that ``VecNormalize.save`` wrote.
     destination
         Where the statistics go, such as ``driver.normalisation.npz`` beside ``driver.zip``.
-    trust
-        Must be True: opening a pickle runs whatever code its author put into it.
     """
-    return save_normalisation(load_normalisation(pickled, trust=trust), destination)
-
-
-def normalisation_of_vec_normalize(vec_normalize: Any, whose: str) -> Normalisation | None:
-    """Return the observation statistics of a ``VecNormalize`` object, None when it normalises rewards only."""
-    if not vec_normalize.norm_obs:
-        return None
-    statistics = vec_normalize.obs_rms
-    if isinstance(statistics, Mapping):
-        raise PolicyError(f"{whose}: its VecNormalize is for Dict observations, which are not supported")
-    return Normalisation(statistics.mean, statistics.var, vec_normalize.epsilon, vec_normalize.clip_obs)
+    statistics = load_normalisation(pickled)
+    if statistics is None:
+        raise PolicyError(f"{pickled}: this VecNormalize normalises rewards only (norm_obs=False): nothing to convert")
+    if not isinstance(statistics, Normalisation):
+        raise PolicyError(f"{pickled}: statistics of Dict observations can only be used as they are, not converted")
+    return save_normalisation(statistics, destination)
 
 
 def _read_npz(file: Path) -> dict[str, Any]:
     try:
+        with zipfile.ZipFile(file) as members:
+            for name in members.namelist():
+                check_member(file, members, name)
         with file.open("rb") as stream:
             archive = np.load(stream, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it holds a single array")
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
         raise PolicyError(f"{file}: cannot be read as .npz with normalisation statistics: {error}") from error
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
-        with file.open("rb") as stream:
-            return tomllib.load(stream)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raw = file.read_bytes()
+        if len(raw) > _MOST_TOML_BYTES:
+            raise ValueError("it is far too large")
+        return tomllib.loads(raw.decode())
+    except RecursionError as error:
+        raise PolicyError(f"{file}: cannot be read as TOML: it is nested too deep") from error
+    except (OSError, ValueError) as error:
+        # An integer of thousands of digits is a ValueError, too.
         raise PolicyError(f"{file}: cannot be read as TOML: {error}") from error
-
-
-def _read_pickle(file: Path, *, trust: bool) -> Normalisation:
-    if not trust:
-        raise PolicyError(
-            f"{file}: a pickle runs code when it is opened. If you trust its author, convert it once with "
-            f"convert_vec_normalize('{file}', '<policy>.normalisation.npz', trust=True), or pass trust=True"
-        )
-    try:
-        with file.open("rb") as stream:
-            vec_normalize = pickle.load(stream)
-    except Exception as error:
-        # Unpickling runs foreign code: it can fail in any way.
-        raise PolicyError(f"{file}: cannot be unpickled: {error}") from error
-    if not hasattr(vec_normalize, "norm_obs"):
-        raise PolicyError(f"{file}: holds a {type(vec_normalize).__name__}, not a VecNormalize")
-    normalisation = normalisation_of_vec_normalize(vec_normalize, str(file))
-    if normalisation is None:
-        raise PolicyError(
-            f"{file}: this VecNormalize normalises rewards only (norm_obs=False); pass normalisation='none' instead"
-        )
-    return normalisation
 
 
 def _normalisation_of(file: Path, fields: Mapping[str, Any]) -> Normalisation:
@@ -269,10 +244,11 @@ def _normalisation_of(file: Path, fields: Mapping[str, Any]) -> Normalisation:
         raise PolicyError(f"{file}: unknown entries {', '.join(unknown)}; expected mean, var, epsilon and clip")
     try:
         numbers = {name: np.asarray(fields[name], dtype=np.float64) for name in _FIELDS}
-        return Normalisation(numbers["mean"], numbers["var"], numbers["epsilon"].item(), numbers["clip"].item())
+        epsilon, clip = numbers["epsilon"].item(), numbers["clip"].item()
+        return Normalisation(numbers["mean"], numbers["var"], epsilon, clip, source=str(file))
     except PolicyError as error:
         raise PolicyError(f"{file}: {error}") from error
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise PolicyError(
             f"{file}: mean and var must be lists of numbers, epsilon and clip numbers ({error})"
         ) from error

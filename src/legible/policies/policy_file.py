@@ -40,9 +40,11 @@ from legible.policies.encoding import encoding_from_json
 from legible.policies.network import Layer, NetworkPolicy
 from legible.policies.normalisation import Normalisation
 from legible.policies.protocol import Policy, PolicyError, ScoreKind, UnclearPolicyError
+from legible.policies.unpacking import read_json
 
 _FORMAT = "legible-policy"
 _VERSION = 1
+_LARGEST_HEADER = 8 * 2**20
 _HEADS: Mapping[str, ScoreKind] = {"values": "values", "log-softmax": "log-probabilities"}
 
 
@@ -82,8 +84,8 @@ def save_policy(
         raise PolicyError(f"{file}: policies are saved as .safetensors, not '{file.suffix}'")
     if not isinstance(policy, NetworkPolicy):
         raise PolicyError(
-            f"{file}: a {type(policy).__name__} cannot be saved, for it runs somebody's code; only plain feed-forward "
-            "networks (NetworkPolicy) can"
+            f"{file}: a {type(policy).__name__} cannot be saved; only feed-forward networks with discrete actions "
+            "(NetworkPolicy) can"
         )
     described = dataclasses.replace(
         policy,
@@ -124,8 +126,10 @@ def read_policy_file(path: Path, *, activation: Activation | None = None) -> Net
         if str(path) in str(error):
             raise
         raise PolicyError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PolicyError(f"{path}: its description is incomplete or malformed: {error!r}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        raise PolicyError(
+            f"{path}: its description is incomplete or malformed ({type(error).__name__}: {str(error)[:200]})"
+        ) from error
 
 
 def _document(policy: NetworkPolicy) -> dict[str, Any]:
@@ -158,20 +162,18 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     if not path.is_file():
         raise PolicyError(f"{path}: no such file")
     try:
+        _check_header(path)
         with safetensors.safe_open(path, framework="numpy") as file:
             written = (file.metadata() or {}).get("legible")
             if written is None:
                 raise PolicyError(
                     f"{path}: this .safetensors file was not written by save_policy: it does not say which network its "
-                    "tensors are. Build the torch.nn.Module, load them into it and pass that, with output=..."
+                    "tensors are"
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (safetensors.SafetensorError, OSError, TypeError) as error:
         raise PolicyError(f"{path}: this is no .safetensors file, or a damaged one: {error}") from error
-    try:
-        document = json.loads(written)
-    except ValueError as error:
-        raise PolicyError(f"{path}: its description is no JSON: {error}") from error
+    document = read_json(written, f"{path}: its description")
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise PolicyError(f"{path}: its description is not of the format {_FORMAT!r}")
     if document.get("version") != _VERSION:
@@ -179,6 +181,16 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
             f"{path}: it is of version {document.get('version')} of the format, this legible reads version {_VERSION}"
         )
     return tensors, document
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a header that is far larger than a description of a policy can be, before it is read."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+    if size > _LARGEST_HEADER:
+        raise PolicyError(
+            f"{path}: this is no .safetensors file, or a damaged one: its header claims to be {size:,} bytes large"
+        )
 
 
 def _policy_of(
@@ -222,12 +234,13 @@ def _layer_of(
         activation = Activation.of(written)
         if said is not None and activation not in (said, Activation("identity")):
             raise PolicyError(
-                f"{path}: activation='{said}' was passed, but the file says that layer {number} has {written!r}"
+                f"{path}: the activation '{said}' was given, but the file says that layer {number} has {written!r}"
             )
         return Layer(weight, bias, activation)
     if said is None:
         raise UnclearPolicyError(
-            f'{path}: it does not name the activation of layer {number}. Say it with activation="relu"', "activation"
+            f"{path}: it does not name the activation of layer {number}. Give the activation, such as relu",
+            "activation",
         )
     return Layer(weight, bias, said)
 

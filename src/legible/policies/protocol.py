@@ -1,21 +1,27 @@
 """What the rest of the library asks of a policy, and the checks that every policy shares.
 
 - `Policy`: the protocol; anything that scores a batch of observations.
+- `ActingPolicy`: the protocol of what chooses actions, of whatever spaces, as Stable-Baselines3's policies do.
 - `PolicyError`, `UnclearPolicyError`: what goes wrong with policies.
 - `as_observations`, `as_scores`: the shape contract at the way in and at the way out.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from legible.errors import LegibleError
 
-ScoreKind = Literal["values", "log-probabilities"]
-"""What scores mean: ``"values"`` (Q-values: act greedily) or ``"log-probabilities"`` (may be sampled from)."""
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+ScoreKind = Literal["values", "log-probabilities", "none"]
+"""What scores mean: ``"values"`` (Q-values: act greedily), ``"log-probabilities"`` (may be sampled from), or
+``"none"``: the policy acts, but has no score for every action of an observation, because its actions are continuous or
+come in several parts, or because it remembers what it saw before."""
 
 Observations: TypeAlias = npt.NDArray[np.float32]
 Scores: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -77,6 +83,64 @@ class Policy(Protocol):
 
     def scores(self, observations: Observations) -> Scores:
         """Return the scores ``float[n, actions]`` of the observations ``float32[n, features]``."""
+        ...
+
+
+@runtime_checkable
+class ActingPolicy(Protocol):
+    """Anything that chooses actions for observations, of whatever spaces, as policies of Stable-Baselines3 do.
+
+    Every policy that `legible.policies.load_policy` reads from a file is one. Those with scores are a `Policy`, too.
+    """
+
+    @property
+    def observation_space(self) -> spaces.Space[Any] | None:
+        """The observations that it reads, None when they are not known."""
+        ...
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """The actions that it takes."""
+        ...
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether it remembers: `predict` returns a state that has to come back with the next observation."""
+        ...
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether ``deterministic=False`` makes a difference."""
+        ...
+
+    @property
+    def kind(self) -> ScoreKind:
+        """What its scores mean; ``"none"`` when it has none."""
+        ...
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[npt.NDArray[Any], Any]:
+        """Choose the action of an observation, or those of a batch.
+
+        Parameters
+        ----------
+        observation
+            As the environment gives it, or a batch of them.
+        state
+            What the last call returned; None at the beginning.
+        episode_start
+            For every observation of a batch, whether it is the first of its episode, so that the state starts anew.
+        deterministic
+            The most likely action; False draws one.
+
+        Returns
+        -------
+        actions
+            As the environment takes them.
+        state
+            For the next call.
+        """
         ...
 
 

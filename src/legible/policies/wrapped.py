@@ -10,13 +10,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 import torch
+from gymnasium import spaces
 from torch import nn
 
 from legible.policies.normalisation import Normalisation
+from legible.policies.predicting import ScoredPrediction
 from legible.policies.protocol import Observations, PolicyError, ScoreKind, Scores, as_observations, as_scores
 
-Output = Literal["values", "logits", "log-probabilities", "probabilities"]
-"""What a function or a module gives back for an observation."""
+Output = Literal["values", "logits", "log-probabilities", "probabilities", "actions"]
+"""What a function or a module gives back for an observation: something for every action, or continuous actions."""
 
 OUTPUTS: tuple[str, ...] = get_args(Output)
 
@@ -29,7 +31,7 @@ def kind_of_output(output: Output) -> ScoreKind:
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionPolicy:
+class FunctionPolicy(ScoredPrediction):
     """A policy that is any function from observations to scores.
 
     Parameters
@@ -61,8 +63,9 @@ class FunctionPolicy:
     normalisation: Normalisation | None = None
 
     def __post_init__(self) -> None:
-        if self.output not in OUTPUTS:
-            raise PolicyError(f"output is one of {', '.join(OUTPUTS)}, not {self.output!r}")
+        scored = [output for output in OUTPUTS if output != "actions"]
+        if self.output not in scored:
+            raise PolicyError(f"output is one of {', '.join(scored)}, not {self.output!r}")
 
     @property
     def kind(self) -> ScoreKind:
@@ -76,6 +79,65 @@ class FunctionPolicy:
             batch = self.normalisation.apply(batch)
         raw = as_scores(_as_floats(self.function(batch)), len(batch), self.n_actions)
         return as_scores(_scores_of_output(raw, self.output), len(batch), self.n_actions)
+
+
+@dataclass(frozen=True, eq=False)
+class ActionFunctionPolicy:
+    """A policy that is any function from observations to continuous actions.
+
+    Parameters
+    ----------
+    function
+        Takes ``float32[n, features]`` and returns ``float[n, numbers]``, as the environment takes them.
+    action_space
+        The actions.
+    n_features
+        Width of the observations, None when any width will do.
+    normalisation
+        Statistics to normalise observations with before the function sees them.
+    """
+
+    function: Callable[[Observations], npt.ArrayLike]
+    action_space: spaces.Box
+    n_features: int | None = None
+    normalisation: Normalisation | None = None
+    recurrent = False
+    stochastic = False
+    n_actions = 0
+
+    @property
+    def kind(self) -> ScoreKind:
+        """``"none"``: it has no scores."""
+        return "none"
+
+    @property
+    def observation_space(self) -> spaces.Box | None:
+        """The observations, None when their width is not known."""
+        return None if self.n_features is None else spaces.Box(-np.inf, np.inf, (self.n_features,), np.float32)
+
+    def scores(self, observations: Observations) -> Scores:  # noqa: ARG002 (there are none)
+        """Refuse: there is no score for every action."""
+        raise PolicyError("this policy gives continuous actions; it has no score for every action")
+
+    def predict(
+        self,
+        observation: npt.ArrayLike,
+        state: Any = None,
+        episode_start: Any = None,  # noqa: ARG002 (Stable-Baselines3's signature)
+        deterministic: bool = True,  # noqa: ARG002 (there is nothing to draw)
+    ) -> tuple[npt.NDArray[Any], Any]:
+        """Return the actions of an observation, or of a batch of them, within the bounds of the action space."""
+        array = np.asarray(observation, np.float32)
+        width = self.n_features or array.shape[-1]
+        single = array.size == width and (array.ndim <= 1 or array.shape[0] != 1)
+        batch = as_observations(array.reshape(-1, width), self.n_features)
+        if self.normalisation is not None:
+            batch = self.normalisation.apply(batch)
+        raw = _as_floats(self.function(batch)).reshape(len(batch), *self.action_space.shape)
+        if np.isnan(raw).any():
+            raise PolicyError("the policy gives NaN: an observation is not finite, or too large for it")
+        actions = np.clip(raw, self.action_space.low, self.action_space.high)
+        return (actions[0] if single else actions), state
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,43 +1,47 @@
-"""Step 2 of the paper: metamorphic relations, and rules generalised by them."""
+"""Step 2 of the paper: metamorphic relations, and rules generalised by them.
+
+- `values`, `relation`: what a relation is. `generalisation`: the rules that follow from a rule. `cuts`: intervals that
+  relations share.
+- `reader`, `writer`: relations files. `sources`: which relations are meant.
+- `check`: whether an environment agrees with a relation.
+"""
 
 from __future__ import annotations
 
-from legible.relations.file import (
-    HOLDS,
-    RelationFileError,
-    ShippedRelations,
-    dump_relations,
-    load_relations,
-    parse_relations,
-    shipped_features,
-    shipped_relations,
-)
-from legible.relations.relation import (
-    ANY,
-    EQUAL,
-    MOST_CUTS,
+from legible.environments import RelationsFile, shipped_relations
+from legible.relations.cuts import MOST_CUTS, share_cuts
+from legible.relations.generalisation import (
     MOST_RULES,
-    NEGATE,
-    Affine,
-    Anything,
     Dropped,
-    Equal,
-    FeatureRelation,
     Generalisation,
-    MetamorphicRelation,
-    RelationError,
-    StateAction,
-    Table,
-    ValueRelation,
-    by_name,
     describe,
     generalise,
     generalise_all,
+)
+from legible.relations.places import RelationFileError
+from legible.relations.reader import HOLDS, load_relations, parse_relations
+from legible.relations.relation import (
+    FeatureRelation,
+    MetamorphicRelation,
+    StateAction,
+    by_name,
     map_action,
     map_states,
-    reflect,
-    share_cuts,
 )
+from legible.relations.sources import ChosenRelations, RelationsArgument, RelationsText, resolve_relations
+from legible.relations.values import (
+    ANY,
+    EQUAL,
+    NEGATE,
+    Affine,
+    Anything,
+    Equal,
+    RelationError,
+    Table,
+    ValueRelation,
+    reflect,
+)
+from legible.relations.writer import dump_relations
 
 __all__ = [
     "ANY",
@@ -48,6 +52,7 @@ __all__ = [
     "NEGATE",
     "Affine",
     "Anything",
+    "ChosenRelations",
     "Dropped",
     "Equal",
     "FeatureRelation",
@@ -55,7 +60,9 @@ __all__ = [
     "MetamorphicRelation",
     "RelationError",
     "RelationFileError",
-    "ShippedRelations",
+    "RelationsArgument",
+    "RelationsFile",
+    "RelationsText",
     "StateAction",
     "Table",
     "ValueRelation",
@@ -69,7 +76,7 @@ __all__ = [
     "map_states",
     "parse_relations",
     "reflect",
+    "resolve_relations",
     "share_cuts",
-    "shipped_features",
     "shipped_relations",
 ]

@@ -2,8 +2,9 @@
 
 - `write_report`: writes it, with its plots as PNG and its tables as CSV beside it.
 
-Inside: `returns` reads episodes back from the study, `scenes` and `replays` record and draw them, `findings` gathers
-what is said, `charts` and `formats` put it into shapes and figures, `builder` fills the template in ``assets``.
+Inside: `findings` gathers what is said, from `weakness_cards`, `tables`, `importances`, `returns` and `command`;
+`selection` chooses episodes, `replays` records them, marks the `interventions` and draws the `scenes`; `charts` and
+`plots` are the figures; `builder` fills the template in ``assets``, and `exports` writes tables and plots beside it.
 """
 
 from legible.report.builder import write_report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import jinja2
@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 from legible import formatting
 from legible.files import write_text
-from legible.policies import Policy, load_policy
+from legible.policies import Policy
 from legible.report.exports import write_plots, write_tables
 from legible.report.findings import Findings, gather
-from legible.study import Study
+from legible.study import Study, load_policy_for
 
 _ASSETS = Path(__file__).parent / "assets"
 
@@ -41,7 +41,12 @@ def write_report(
     """
     target = Path(path) if path is not None else study.folder / "report.html"
     given = others or {}
-    loaded = {name: load_policy(other) if isinstance(other, (str, Path)) else other for name, other in given.items()}
+    loaded = {
+        name: load_policy_for(study.environment, other) if isinstance(other, (str, Path)) else other
+        for name, other in given.items()
+    }
+    study.improve()
+    study.explain()
     findings = gather(study, loaded)
     folder = target.parent / "plots"
     write_tables(findings, folder)
@@ -59,14 +64,19 @@ def render(findings: Findings) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    for name in ("number", "signed", "percent", "p_value", "times", "unbroken"):
-        environment.filters[name] = getattr(formatting, name)
+    for name in ("number", "signed", "percent", "p_value", "with_error", "counted", "capitalise"):
+        environment.filters[name] = _filter(getattr(formatting, name))
     return environment.get_template("report.html.j2").render(
         f=findings,
         style=_asset("report.css"),
         script=Markup("\n").join([_asset("player.js"), _asset("report.js")]),
         replays=_as_script(findings.replays),
     )
+
+
+def _filter(write: Callable[..., str]) -> Callable[..., str]:
+    """Make a filter of the template: text in which figures and their percent signs stay on one line."""
+    return lambda *arguments: formatting.unbroken(write(*arguments))
 
 
 def _asset(name: str) -> Markup:

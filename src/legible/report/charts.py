@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.evaluation.statistics import Effect
-from legible.formatting import number
+from legible.formatting import number, percent
 
 BINS = 60
 
@@ -115,7 +115,7 @@ def _bars(
             scale.at(float(edges[i])),
             round(width, 3),
             round(100 * float(share) / tallest, 2),
-            f"{number(float(edges[i]), 4)} to {number(float(edges[i + 1]), 4)}: {100 * share:.1f} % of the episodes",
+            f"{number(edges[i], 4)} to {number(edges[i + 1], 4)}: {percent(share)} of the episodes",
         )
         for i, share in enumerate(shares)
         if share > 0

@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Verdict
 from legible.features import FeatureSpace
+from legible.formatting import number
 from legible.improvement import Improvement
 from legible.mining import Mining
-from legible.rules import RuleSet
-from legible.rules.wording import told_rule
+from legible.rules import RuleSet, representative_rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +68,7 @@ def plot_returns(returns: Mapping[str, ArrayLike], ax: Axes | None = None) -> Ax
         colour = COLOURS[i % len(COLOURS)]
         # Shares, not counts: the policies need not have played the same number of episodes.
         share = np.full(sample.size, 1.0 / sample.size)
-        label = f"{name}: mean {sample.mean():.4g}"
+        label = f"{name}: mean {number(float(sample.mean()), 4)}"
         ax.hist(sample, bins=list(bins), weights=share, histtype="stepfilled", alpha=0.35, color=colour, label=label)
         ax.hist(sample, bins=list(bins), weights=share, histtype="step", color=colour)
         ax.axvline(float(sample.mean()), color=colour, linestyle="--", linewidth=1.2)
@@ -112,7 +112,7 @@ def _label(verdict: Verdict, space: FeatureSpace) -> str:
 
 def _rule_label(rule_set: RuleSet, space: FeatureSpace) -> str:
     """The text of a rule, on a few lines."""
-    text = told_rule(rule_set).text(space)
+    text = representative_rule(rule_set).text(space)
     return "\n".join(textwrap.wrap(text, LABEL_WIDTH, max_lines=LABEL_LINES, placeholder=" …"))
 
 

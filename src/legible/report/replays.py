@@ -1,12 +1,12 @@
 """Replays: the same seed unguided and guided, with the moments where a rule stepped in.
 
-- `choose_episodes`: which seeds are worth watching, and why.
-- `interventions`: where guidance makes a difference along a recorded episode, and what the policy does without it.
-- `make_replays`: records the chosen episodes and draws them; plain data for the report's player.
+- `Replays`, `gather_replays`: those of a report, as many as there is room for.
+- `make_replays`: records chosen episodes and draws them; plain data for the report's player.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,123 +14,80 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from legible.environments import Env, first_action
-from legible.evaluation.units import UNGUIDED, Recording, Setup, Unit, UnitResult, play_unit, record_episode
+from legible.environments import Env
+from legible.evaluation import PlayedBlocks
+from legible.evaluation.units import UNGUIDED, Unit, UnitResult, record_episode, record_unit
 from legible.features import FeatureSpace
-from legible.play import StepRecord
-from legible.report.returns import PlayedBlocks
-from legible.report.scenes import Scene, scene_of
-from legible.rules import CompiledRules, RuleSet
-from legible.rules.wording import describe_rule
+from legible.play import Recording, replay
+from legible.report.interventions import Mark, interventions
+from legible.report.scenes import Scene, is_drawn_from_state, scene_of
+from legible.report.selection import Choice, choose_episodes, typical_episode
+from legible.rules import RuleSet, describe_rule
 from legible.study import Study
 
 MOST_FEATURES = 12
+MOST_PICTURE_REPLAYS = 4  # of rule sets; pictures take long to draw and much room
+# The whole file stays below three megabytes; what is not replays takes a third of it at most.
+REPLAY_BUDGET = 1_900_000
 
 
 @dataclass(frozen=True)
-class Choice:
-    """An episode to replay, and why this one.
+class Replays:
+    """The replays of a report.
 
     Parameters
     ----------
-    treatment, episode
-        Number of the treatment and place among the seeds of the played blocks.
-    why
-        For people: "the largest gain".
+    data
+        All of them, as plain data.
+    of_composition
+        Numbers of those that show the composition.
+    of_rule_sets
+        For every rule set, the number of its replay, or None where it has none.
     """
 
-    treatment: int
-    episode: int
-    why: str
+    data: tuple[Any, ...]
+    of_composition: tuple[int, ...]
+    of_rule_sets: tuple[int | None, ...]
 
 
-def choose_episodes(base: UnitResult, guided: UnitResult, treatment: int, *, extremes: bool) -> list[Choice]:
-    """Choose seeds on which guidance changed something: a typical gain and, if asked for, the largest gain and loss.
+def gather_replays(study: Study, rule_sets: Sequence[RuleSet]) -> Replays:
+    """Make the replays of a study: the composition's on the final seeds, each rule set's on the confirmation's."""
+    final, confirmation = study.improvement.final_blocks, study.evaluation.confirmation_blocks
+    chosen = choose_episodes(final.base, final.guided(0), 0, extremes=True) if final.setup.treatments else []
+    typical: dict[int, Choice] = {}
+    if confirmation is not None:
+        most = len(rule_sets) if is_drawn_from_state(study.environment) else MOST_PICTURE_REPLAYS
+        found = {place: typical_episode(confirmation, rule_set) for place, rule_set in enumerate(rule_sets[:most])}
+        typical = {place: choice for place, choice in found.items() if choice is not None}
+    budget = REPLAY_BUDGET // max(1, 2 * (len(chosen) + len(typical)))
+    made: list[tuple[int | None, Any]] = [(None, shown) for shown in make_replays(study, final, chosen, budget)]
+    if confirmation is not None:
+        of_sets = make_replays(study, confirmation, list(typical.values()), budget)
+        made += zip(typical, of_sets, strict=True)
+    return _number_replays(made, len(rule_sets))
 
-    Typical is the gain in the middle of all gains; among nearly equal ones the shortest episode.
+
+def _number_replays(made: Sequence[tuple[int | None, Any]], rule_sets: int) -> Replays:
+    """Number the replays that could be made, as far as there is room.
+
+    Each comes with the place of its rule set, or None when it is one of the composition's.
     """
-    difference = guided.returns - base.returns
-    changed = guided.changed > 0
-    gains, losses = np.flatnonzero(changed & (difference > 0)), np.flatnonzero(changed & (difference < 0))
-    choices = []
-    if gains.size:
-        if extremes:
-            best = int(gains[np.argmax(difference[gains])])
-            choices.append(Choice(treatment, best, f"the largest gain of all {len(base)} seeds"))
-        typical = _nearest_to_middle(gains, difference, guided.lengths + base.lengths)
-        choices.append(
-            Choice(
-                treatment, typical, f"a typical gain: the middle of the {gains.size} of {len(base)} seeds that gained"
-            )
-        )
-    if losses.size and (extremes or not gains.size):
-        worst = int(losses[np.argmin(difference[losses])])
-        choices.append(Choice(treatment, worst, f"the largest loss: {losses.size} of {len(base)} seeds lost"))
-    return choices
-
-
-def _nearest_to_middle(
-    rows: NDArray[np.intp], difference: NDArray[np.float64], lengths: NDArray[np.int64], near: int = 5
-) -> int:
-    """Of the `near` rows in the middle by difference, the one with the shortest episodes."""
-    ordered = rows[np.argsort(difference[rows], kind="stable")]
-    first = max(0, (len(ordered) - near) // 2)
-    middle = ordered[first : first + near]
-    return int(middle[np.argmin(lengths[middle])])
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A step at which guidance makes a difference.
-
-    Parameters
-    ----------
-    step
-        Which.
-    alone
-        What the policy does there without guidance.
-    guided
-        What it does there with it.
-    by_chance
-        Whether what it does alone is a random action, not the one that it prefers.
-    spared
-        Whether no rule asks for the one or forbids the other: a rule triggers, and random actions are not taken there.
-    rules
-        Numbers of the rules that decide; of all that trigger, where none does.
-    """
-
-    step: int
-    alone: int
-    guided: int
-    by_chance: bool
-    spared: bool
-    rules: tuple[int, ...]
-
-
-def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Mark]:
-    """Return the steps of an episode, played with guidance or without, at which guidance makes a difference.
-
-    Both ways of choosing are asked about every state, each with the random numbers that it has at that step.
-    """
-    rules = setup.treatments[treatment]
-    assert isinstance(rules, RuleSet)
-    n = len(recording.actions)
-    matched = CompiledRules.compile([rules]).matches(recording.observations)
-    chooser = setup.chooser(np.array([UNGUIDED, treatment], np.int64), [recording.seed] * 2)
-    steps = np.arange(n)
-    alone, guided = (chooser(recording.observations, np.full(n, row), steps)[0] for row in range(2))
-    marks = []
-    for step in np.flatnonzero(matched.any(axis=1) & (alone != guided)).tolist():
-        one, other = int(alone[step]), int(guided[step])
-        triggered = np.flatnonzero(matched[step]).tolist()
-        deciding = [
-            r for r in triggered if (rules.rules[r].polarity, rules.rules[r].action) in {("+", other), ("-", one)}
-        ]
-        by_chance = one != recording.wanted[step]
-        marks.append(Mark(step, one, other, bool(by_chance), not deciding, tuple(deciding or triggered)))
-    return marks
+    kept: list[Any] = []
+    of_composition: list[int] = []
+    of_rule_sets: list[int | None] = [None] * rule_sets
+    room = REPLAY_BUDGET
+    for place, shown in made:
+        size = len(json.dumps(shown, separators=(",", ":")))
+        if shown is None or size > room:
+            continue
+        room -= size
+        if place is None:
+            of_composition.append(len(kept))
+        else:
+            of_rule_sets[place] = len(kept)
+        kept.append(shown)
+    return Replays(tuple(kept), tuple(of_composition), tuple(of_rule_sets))
 
 
 def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tuple[Recording, Recording]]:
@@ -142,29 +99,12 @@ def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tupl
     treatments = [t for choice in choices for t in (UNGUIDED, choice.treatment)]
     episodes = [choice.episode for choice in choices for _ in range(2)]
     unit = Unit(tuple(treatments), tuple(blocks.seeds[episode] for episode in episodes))
-    recordings, result = _record_unit(blocks.setup, unit)
+    recordings, result = record_unit(blocks.setup, unit)
     for i, (treatment, episode) in enumerate(zip(treatments, episodes, strict=True)):
         known = blocks.results[treatment + 1]
         if (result.returns[i], result.lengths[i]) != (known.returns[episode], known.lengths[episode]):
             recordings[i] = record_episode(blocks.setup, *blocks.unit_of(treatment, episode))
     return list(zip(recordings[::2], recordings[1::2], strict=True))
-
-
-def _record_unit(setup: Setup, unit: Unit) -> tuple[list[Recording], UnitResult]:
-    """Play a unit and keep all of its episodes."""
-    rows: list[list[tuple[Any, ...]]] = [[] for _ in unit.seeds]
-
-    def keep(step: StepRecord) -> None:
-        for row in np.flatnonzero(step.episodes >= 0):
-            kept = (step.observations[row].copy(), step.actions[row], step.scores[row].argmax(), step.rewards[row])
-            rows[step.episodes[row]].append(kept)
-
-    result = play_unit(setup, unit, keep)
-    recordings = []
-    for seed, episode in zip(unit.seeds, rows, strict=True):
-        observations, actions, wanted, rewards = (np.array(column) for column in zip(*episode, strict=True))
-        recordings.append(Recording(seed, observations, actions, wanted.astype(np.int64), rewards.astype(np.float64)))
-    return recordings, result
 
 
 def make_replays(study: Study, blocks: PlayedBlocks, choices: Sequence[Choice], picture_budget: int) -> list[Any]:
@@ -238,7 +178,7 @@ def _side(env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], r
     """One of the two episodes of a replay, as plain data; None when it did not go the way that was recorded."""
     scene.begin(len(recording.actions), [mark.step for mark in marks])
     rewards = []
-    for step, (observation, reward) in enumerate(_watch(env, recording)):
+    for step, (observation, reward) in enumerate(replay(env, recording)):
         scene.see(env, observation, step)
         rewards.append(reward)
     if len(rewards) != len(recording.rewards) + 1 or not np.allclose(rewards[1:], recording.rewards):
@@ -248,29 +188,17 @@ def _side(env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], r
         "end": _ending(result),
         "actions": recording.actions.tolist(),
         "rewards": [float(f"{reward:.5g}") for reward in recording.rewards],
-        "drawn": _drawn(recording, marks),
+        "drawn": _random_actions(recording, marks),
         "marks": [[m.step, m.alone, m.guided, list(m.rules), int(m.by_chance), int(m.spared)] for m in marks],
         "frames": scene.frames(),
     }
 
 
-def _drawn(recording: Recording, marks: Sequence[Mark]) -> list[list[int]]:
+def _random_actions(recording: Recording, marks: Sequence[Mark]) -> list[list[int]]:
     """Steps at which the policy, with no rule in its way, did not do what it prefers; with what it prefers."""
     marked = {mark.step for mark in marks}
     steps = np.flatnonzero(recording.actions != recording.wanted)
     return [[int(step), int(recording.wanted[step])] for step in steps if int(step) not in marked]
-
-
-def _watch(env: Env, recording: Recording) -> Iterator[tuple[Any, float]]:
-    """Step through a recording by its actions; yields observation and reward at the start (0) and after every step."""
-    observation, _ = env.reset(seed=recording.seed)
-    yield observation, 0.0
-    first = first_action(env.action_space)
-    for action in recording.actions:
-        observation, reward, terminated, truncated, _ = env.step(np.int64(first + action))
-        yield observation, float(reward)
-        if terminated or truncated:
-            return
 
 
 def _ending(result: UnitResult) -> str:
@@ -301,7 +229,7 @@ def _replay(
         "seed": pair[0].seed,
         "why": choice.why,
         "kind": scene.kind,
-        "stage": scene.stage,
+        "layout": scene.layout,
         "actions": [action.label for action in space.actions],
         "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
         "parting": int(parts[0]) if parts.size else shared,

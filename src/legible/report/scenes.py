@@ -2,7 +2,7 @@
 
 - `Scene`: sees an environment between its steps and gives plain data, which the report's player draws.
 - `PacmanScene`: places of everybody and what was eaten.
-- `RoadScene`: lanes, and the vehicles that the camera sees.
+- `RoadScene`: lanes, and the vehicles that the camera sees; `road_scene` makes it where it can.
 - `PictureScene`: pictures of any environment that renders ``rgb_array``, shrunk and capped.
 - `FeatureScene`: the values of some features, where nothing can be drawn.
 - `scene_of`: the best one for an environment; `is_drawn_from_state` tells whether it takes little room.
@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Env, EnvironmentSpec, ObservationEncoder
+from legible.environments import Env, EnvironmentSpec, ObservationEncoder, domain_of, load_by_name
 from legible.environments.pacman.env import PacmanEnv
 from legible.environments.pacman.games import PacmanState
 from legible.features import FeatureSpace
@@ -33,11 +33,11 @@ COLOURS = 64
 class Scene(Protocol):
     """Sees an environment at its start and after every step of one episode.
 
-    `kind` names the drawer of the player, `stage` is what all episodes share.
+    `kind` names the drawer of the player, `layout` is what all episodes share.
     """
 
     kind: str
-    stage: dict[str, Any]
+    layout: dict[str, Any]
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:
         """Forget the last episode; the next one has so many steps, some of which must be seen."""
@@ -59,7 +59,7 @@ class PacmanScene:
         assert isinstance(game, PacmanEnv)
         maze = game.maze
         rows = ["".join("%" if (x, y) in maze.walls else " " for x in range(maze.width)) for y in range(maze.height)]
-        self.stage: dict[str, Any] = {"width": maze.width, "height": maze.height, "walls": rows}
+        self.layout: dict[str, Any] = {"width": maze.width, "height": maze.height, "walls": rows}
         self._places: list[list[int]] = []
         self._food: list[frozenset[tuple[int, int]]] = []
         self._capsules: list[frozenset[tuple[int, int]]] = []
@@ -109,7 +109,7 @@ class RoadScene:
         self._straight = bool(roads["straight"])
         self._behind, self._ahead = (view["behind"], view["ahead"]) if self._straight else (view["around"],) * 2
         height = view["bottom"] - view["top"] if self._straight else 2 * view["around"]
-        self.stage: dict[str, Any] = {**roads, "width": self._behind + self._ahead, "height": height}
+        self.layout: dict[str, Any] = {**roads, "width": self._behind + self._ahead, "height": height}
         self._moments: list[list[int]] = []
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:  # noqa: ARG002 (every step is kept)
@@ -141,6 +141,12 @@ class RoadScene:
         return {"moments": self._moments}
 
 
+def road_scene(env: Env) -> RoadScene | None:
+    """The scene of an environment that tells its traffic; highway-env's own, which do not, draw pictures."""
+    tells = hasattr(env.unwrapped, "road_map") and hasattr(env.unwrapped, "traffic")
+    return RoadScene(env) if tells else None
+
+
 class PictureScene:
     """Pictures of any environment, shrunk; long episodes are seen every few steps and where something is marked.
 
@@ -153,7 +159,7 @@ class PictureScene:
     kind = "pictures"
 
     def __init__(self, budget: int) -> None:
-        self.stage: dict[str, Any] = {}
+        self.layout: dict[str, Any] = {}
         self._budget = budget
         self._chosen: set[int] = set()
         self._seen: dict[int, NDArray[np.uint8]] = {}
@@ -180,7 +186,7 @@ class PictureScene:
             if sum(map(len, pictures)) <= self._budget or len(steps) < 3:
                 break
             steps = [*steps[:-1:2], steps[-1]]
-        self.stage = {"width": self._seen[steps[0]].shape[1], "height": self._seen[steps[0]].shape[0]}
+        self.layout = {"width": self._seen[steps[0]].shape[1], "height": self._seen[steps[0]].shape[0]}
         return {"pictures": pictures, "steps": steps, "numbers": numbers}
 
 
@@ -231,7 +237,7 @@ class FeatureScene:
     def __init__(self, env: Env, space: FeatureSpace, features: Sequence[int]) -> None:
         self._encoder = ObservationEncoder.of(env.observation_space)
         self._features = list(features)
-        self.stage: dict[str, Any] = {"features": [space[i].label for i in self._features]}
+        self.layout: dict[str, Any] = {"features": [space[i].label for i in self._features]}
         self._rows: list[list[float]] = []
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:  # noqa: ARG002 (every step is kept)
@@ -257,11 +263,9 @@ def is_drawn_from_state(spec: EnvironmentSpec) -> bool:
 
 
 def _scene_from_state(env: Env) -> Scene | None:
-    if isinstance(env.unwrapped, PacmanEnv):
-        return PacmanScene(env)
-    if hasattr(env.unwrapped, "road_map") and hasattr(env.unwrapped, "traffic"):
-        return RoadScene(env)
-    return None
+    domain = domain_of(env)
+    scene: Scene | None = load_by_name(domain.scene)(env) if domain is not None and domain.scene else None
+    return scene
 
 
 def scene_of(

@@ -23,8 +23,8 @@ A table file (``table1.toml``) says which studies it is made from, its kind, and
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -123,7 +123,9 @@ class StudiesPlan:
         if scale == 1.0:
             return self
         seeds = self.seeds[: max(1, round(scale * len(self.seeds)))]
-        modes = {name: replace(mode, settings=scaled(mode.settings, scale)) for name, mode in self.modes.items()}
+        modes = {
+            name: replace(mode, settings=scaled_settings(mode.settings, scale)) for name, mode in self.modes.items()
+        }
         return replace(self, seeds=seeds, modes=modes)
 
     @classmethod
@@ -193,13 +195,13 @@ def find_tables(folder: str | Path) -> dict[str, Path]:
     return found
 
 
-def scaled(settings: Any, scale: float) -> Any:
+def scaled_settings(settings: Any, scale: float) -> Any:
     """Multiply every number of episodes and tests in settings."""
     changes: dict[str, Any] = {}
     for entry in fields(settings):
         value = getattr(settings, entry.name)
         if is_dataclass(value):
-            changes[entry.name] = scaled(value, scale)
+            changes[entry.name] = scaled_settings(value, scale)
         elif entry.name.endswith("episodes") and entry.name != "unit_episodes" and value:
             changes[entry.name] = max(2, round(scale * value))
         elif entry.name == "random_tests":
@@ -209,21 +211,22 @@ def scaled(settings: Any, scale: float) -> Any:
 
 def _read(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
     data = read_settings_file(path)
-    for key in data:
-        if key not in known:
-            raise LegibleError(f"{path}: there is no entry {key!r}.{did_you_mean(key, known)}")
+    _check_entries(data, known, str(path))
     return data
 
 
-def _entry(kind: type[Any], data: Mapping[str, Any], where: str) -> Any:
-    known = [entry.name for entry in fields(kind)]
+def _check_entries(data: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     for key in data:
         if key not in known:
             raise LegibleError(f"{where}: there is no entry {key!r}.{did_you_mean(key, known)}")
-    try:
-        return kind(**data)
-    except TypeError as error:
-        raise LegibleError(f"{where}: {error}.") from error
+
+
+def _entry(kind: type[Any], data: Mapping[str, Any], where: str) -> Any:
+    _check_entries(data, [entry.name for entry in fields(kind)], where)
+    for entry in fields(kind):
+        if entry.name not in data and entry.default is MISSING and entry.default_factory is MISSING:
+            raise LegibleError(f"{where}: the entry {entry.name!r} is missing.")
+    return kind(**data)
 
 
 def _mode(base: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> Mode:

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from legible.engines import Engine
+from legible.environments import domain_groups
 from legible.errors import LegibleError
-from legible.evaluation import Evaluation, Sample, Verdict, play_all, stage_seeds
+from legible.evaluation import Evaluation, Sample, Verdict, play_blocks
 from legible.evaluation.statistics import paired
 from legible.evaluation.units import UNGUIDED, run_units
-from legible.explanation import feature_groups, group_shares, pacman_groups
+from legible.explanation import feature_groups, group_shares
 from legible.features import FeatureSpace
 from legible.files import write_whole
 from legible.policies import load_policy
@@ -37,7 +38,9 @@ Progress = Callable[[str, int, int], None]
 DIGITS = 6
 
 
-def make_record(job: Job, folder: Path, *, seed: int, engine: Engine, progress: Progress | None = None) -> Record:
+def make_record(
+    job: Job, folder: Path, *, seed: int, engine: Engine, trust: bool = False, progress: Progress | None = None
+) -> Record:
     """Run everything that the tables need of one policy.
 
     Parameters
@@ -50,23 +53,34 @@ def make_record(job: Job, folder: Path, *, seed: int, engine: Engine, progress: 
         Of the study.
     engine
         Where episodes run.
+    trust
+        Whether the policy may be code: its name comes out of a file.
     progress
         Called with a stage, and with how many of how many episodes are done.
     """
     seconds: dict[str, float] = {}
-    study = Study(folder, job.row.spec, job.policy, seed=seed, settings=job.settings, engine=engine, progress=progress)
+    study = Study(
+        folder,
+        job.row.spec,
+        job.policy,
+        seed=seed,
+        settings=job.settings,
+        typed=trust,
+        engine=engine,
+        progress=progress,
+    )
     with _timed(seconds, "experiences"):
-        space = study.space
+        space = study.collect().space
     with _timed(seconds, "mining"):
-        mined = [found.rule for found in study.mining.rules]
+        mined = [found.rule for found in study.mine().rules]
     with _timed(seconds, "evaluation"):
-        evaluation = study.evaluation
+        evaluation = study.evaluate()
     with _timed(seconds, "random tests"):
-        tests = {kind: study.baseline(kind) for kind in ("block", "enforce") if job.baselines}
+        tests = {kind: study.play_baseline(kind) for kind in ("block", "enforce") if job.baselines}
     with _timed(seconds, "random rules"):
-        random_rules = study.baseline("rules") if study.rule_sets and job.baselines else None
+        random_rules = study.play_baseline("rules") if study.rule_sets and job.baselines else None
     with _timed(seconds, "improvement"):
-        improvement = study.improvement
+        improvement = study.improve()
     with _timed(seconds, "extended"):
         extended = _extended(job, study) if job.extended else None
     with _timed(seconds, "known rule"):
@@ -82,7 +96,7 @@ def make_record(job: Job, folder: Path, *, seed: int, engine: Engine, progress: 
         "settings": asdict(job.settings),
         "mined": [[rule.text(space), _short(m.agreement), _short(m.coverage)]
                   for rule, m in zip(mined, study.mining.rules, strict=True)],
-        "groups": _numbers(group_shares(mined, space, _groups(space))) if mined else {},
+        "groups": _numbers(group_shares(mined, space, _groups(study))) if mined else {},
         "base": _sample(evaluation.base),
         "MT": _verdicts(evaluation, space),
         "RT": {kind: _verdicts(found, space) for kind, found in tests.items()},
@@ -112,10 +126,10 @@ def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
 def _extended(job: Job, study: Study) -> Record:
     """The policy that was trained for longer, on the seeds of the final figure."""
     setup = replace(study.setup(), policy=load_policy(job.extended))
-    seeds = stage_seeds(study.seed, "final", 0, study.settings.improvement.final_episodes)
+    seeds = study.improvement.final_blocks.seeds
     # Not with the study's runner: its store knows one policy only.
     run = partial(run_units, engine=study.engine, time_limit=study.settings.time_limit or None)
-    return _sample(Sample.of(play_all(setup, [(UNGUIDED, seeds)], run)[0]))
+    return _sample(Sample.of(play_blocks(setup, [(UNGUIDED, seeds)], run)[0]))
 
 
 def _known_rule(text: str, study: Study) -> Record:
@@ -124,8 +138,8 @@ def _known_rule(text: str, study: Study) -> Record:
     generalised = generalise_all([rule], study.relations)[0].rule_set
     relatives = [m.rule for m in study.mining.rules if any(r.contains(m.rule) for r in generalised.rules)]
     setup = study.setup([generalised])
-    seeds = stage_seeds(study.seed, "final", 0, study.settings.improvement.final_episodes)
-    base, guided = play_all(setup, [(UNGUIDED, seeds), (0, seeds)], study.runner("known rule"))
+    seeds = study.improvement.final_blocks.seeds
+    base, guided = play_blocks(setup, [(UNGUIDED, seeds), (0, seeds)], study.runner("known rule"))
     return {
         "rule": text,
         "mined": rule in [m.rule for m in study.mining.rules],
@@ -135,9 +149,9 @@ def _known_rule(text: str, study: Study) -> Record:
     }
 
 
-def _groups(space: FeatureSpace) -> dict[str, tuple[str, ...]]:
-    """The paper's groups in PAC-Man, the features' own elsewhere."""
-    return pacman_groups(space) if "near.unscared" in space.names else feature_groups(space)
+def _groups(study: Study) -> dict[str, tuple[str, ...]]:
+    """The groups of the domain, in PAC-Man those of the paper, or the features' own."""
+    return domain_groups(study.environment, study.space) or feature_groups(study.space)
 
 
 def _source(rule_set: RuleSet, space: FeatureSpace) -> str:

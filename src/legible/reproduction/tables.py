@@ -73,13 +73,13 @@ class Table:
             f"| {' | '.join(('row', 'mode', 'policies', *self.columns))} |",
             "|---" * (len(self.columns) + 3) + "|",
         ]
-        told: set[str] = set()
+        written: set[str] = set()
         for (row, mode), cells in self.rows.items():
-            if row not in told:
+            if row not in written:
                 paper = ["" if np.isnan(cell.paper) else f"{cell.paper:g}" for cell in cells]
                 if any(paper):
                     lines.append(f"| **{row}** | paper | 5 | {' | '.join(paper)} |")
-            told.add(row)
+            written.add(row)
             policies = max((len(cell.values) for cell in cells), default=0)
             shown = [_shown(cell, digits, policies) for cell, digits in zip(cells, self.digits, strict=True)]
             if policies:
@@ -96,8 +96,8 @@ class Table:
         for (row, mode), cells in self.rows.items():
             for column, cell in zip(self.columns, cells, strict=True):
                 figures = (cell.mean, cell.within, cell.between, cell.paper)
-                told = ["" if np.isnan(figure) else f"{figure:.6g}" for figure in figures]
-                writer.writerow([self.name, row, mode, column, len(cell.values), *told])
+                texts = ["" if np.isnan(figure) else f"{figure:.6g}" for figure in figures]
+                writer.writerow([self.name, row, mode, column, len(cell.values), *texts])
         return file.getvalue()
 
 
@@ -107,7 +107,7 @@ def _shown(cell: Cell, digits: int, policies: int) -> str:
     return cell.text(digits) + few
 
 
-Figure = Callable[[Record], "float | tuple[float, float] | None"]
+Quantity = Callable[[Record], "float | tuple[float, float] | None"]
 """From a record to a number, or a number and its standard error; None where there is nothing to say."""
 
 
@@ -121,7 +121,7 @@ def _shares(verdicts: Sequence[Record]) -> dict[str, float]:
     return {"plain": float(np.mean(plain)), "corrected": float(np.mean(corrected)), "fresh": float(np.mean(fresh))}
 
 
-def _of_method(method: str, kind: str) -> Figure:
+def _of_method(method: str, kind: str) -> Quantity:
     def figure(record: Record) -> float | None:
         found = record[method]
         # The 200 random tests are two families of 100, one that blocks and one that enforces.
@@ -132,7 +132,7 @@ def _of_method(method: str, kind: str) -> Figure:
     return figure
 
 
-def _sample_of(*path: str) -> Figure:
+def _sample_of(*path: str) -> Quantity:
     def figure(record: Record) -> tuple[float, float] | None:
         found: Record | None = record
         for key in path:
@@ -143,13 +143,13 @@ def _sample_of(*path: str) -> Figure:
 
 
 METHODS = ("RT", "RR", "MT")
-WEAKNESSES: dict[str, tuple[Figure, int]] = {
+WEAKNESSES: dict[str, tuple[Quantity, int]] = {
     **{method: (_of_method(method, "plain"), 3) for method in METHODS},
     "evaluations": (lambda record: float(len(record["MT"])), 1),
     **{f"{method}, corrected": (_of_method(method, "corrected"), 3) for method in METHODS},
     **{f"{method}, fresh seeds": (_of_method(method, "fresh"), 3) for method in METHODS},
 }
-IMPROVEMENT: dict[str, tuple[Figure, int]] = {
+IMPROVEMENT: dict[str, tuple[Quantity, int]] = {
     "base": (_sample_of("base"), 1),
     "rule-guided": (_sample_of("improvement", "chosen"), 1),
     "extended training": (_sample_of("extended"), 1),
@@ -160,7 +160,7 @@ IMPROVEMENT: dict[str, tuple[Figure, int]] = {
 }
 
 
-def _columns(plan: TablePlan, labels: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, Figure, int]]:
+def _columns(plan: TablePlan, labels: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, Quantity, int]]:
     """Names of columns → label of the studies, figure, digits."""
     if plan.kind == "groups":
         return {
@@ -205,7 +205,7 @@ def build_table(plan: TablePlan, records: Mapping[str, Sequence[Record]]) -> Tab
 
 
 def _cell(found: Sequence[float | tuple[float, float] | None], paper: float) -> Cell:
-    told = [figure for figure in found if figure is not None]
-    values = tuple(figure[0] if isinstance(figure, tuple) else figure for figure in told)
-    errors = tuple(figure[1] for figure in told if isinstance(figure, tuple))
+    known = [figure for figure in found if figure is not None]
+    values = tuple(figure[0] if isinstance(figure, tuple) else figure for figure in known)
+    errors = tuple(figure[1] for figure in known if isinstance(figure, tuple))
     return Cell(values, errors, paper)

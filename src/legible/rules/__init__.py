@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from legible.rules.rule import CompiledRules, Condition, Polarity, Rule, RuleError, RuleSet, parse_rule, triggers
+from legible.rules.wording import (
+    action_words,
+    describe_rule,
+    describe_rule_set,
+    representative_rule,
+)
 
 __all__ = [
     "CompiledRules",
@@ -11,6 +17,10 @@ __all__ = [
     "Rule",
     "RuleError",
     "RuleSet",
+    "action_words",
+    "describe_rule",
+    "describe_rule_set",
     "parse_rule",
+    "representative_rule",
     "triggers",
 ]

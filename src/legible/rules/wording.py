@@ -2,9 +2,8 @@
 
 - `describe_rule`: "avoids going north when north is a wall", or as advice: "do not go north when north is a wall".
 - `describe_condition`, `describe_conditions`: the part after "when".
-- `describe_rule_set`: a rule with what it generalises to; `told_rule`: which of a set's rules to tell.
+- `describe_rule_set`: a rule with what it generalises to; `representative_rule`: the rule that a set is described by.
 - `gerund`, `third_person`: "go north" as "going north" and "goes north".
-- `in_words`, `join_words`: numbers and lists as people write them.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from legible.features import Feature, FeatureSpace, above
+from legible.formatting import in_words, join_words, number
 from legible.rules.rule import Condition, Rule, RuleSet
 
 Mood = Literal["habit", "advice"]
@@ -24,7 +24,6 @@ Mood = Literal["habit", "advice"]
 _IRREGULAR = {"be": ("being", "is"), "have": ("having", "has")}
 _NEGATION = re.compile(r"\b(?:not|no|nothing)\b")
 _COUNT = "the number of "
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 def gerund(phrase: str) -> str:
@@ -71,26 +70,6 @@ def _split_verb(phrase: str) -> tuple[str, str]:
     return verb, space + rest
 
 
-def join_words(words: Sequence[str], last: str = "and") -> str:
-    """Write a list with commas and a last word.
-
-    >>> join_words(["north", "south", "east"]), join_words(["north", "south"], "or"), join_words(["north"])
-    ('north, south and east', 'north or south', 'north')
-    """
-    if len(words) < 2:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} {last} {words[-1]}"
-
-
-def in_words(count: int) -> str:
-    """Write a small count as a word.
-
-    >>> in_words(3), in_words(0), in_words(40)
-    ('three', 'no', '40')
-    """
-    return _NUMBERS[count] if 0 <= count < len(_NUMBERS) else str(count)
-
-
 # --- Conditions ------------------------------------------------------------------------------------------------------
 
 
@@ -109,7 +88,7 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
         return _describe_category(condition, feature)
     inside = [value for value in sorted(feature.values) if condition.low < value <= condition.high]
     if condition.value is not None:
-        return feature.values.get(condition.value) or f"{feature.label} is {_number(condition.value)}"
+        return feature.values.get(condition.value) or f"{feature.label} is {number(condition.value)}"
     if feature.label.startswith(_COUNT) and not feature.sentinels:
         return _describe_count(condition, feature)
     # A sentinel is no number: "at most 3" must not silently include "none left".
@@ -133,7 +112,7 @@ def _describe_count(condition: Condition, feature: Feature) -> str:
 
 def _describe_category(condition: Condition, feature: Feature) -> str:
     if condition.value is not None:
-        return feature.values.get(condition.value) or f"{feature.label} is {_number(condition.value)}"
+        return feature.values.get(condition.value) or f"{feature.label} is {number(condition.value)}"
     inside = [value for value in sorted(feature.values) if condition.low < value <= condition.high]
     if not inside:
         return f"{feature.label} is {_range(condition, feature)}"
@@ -145,7 +124,7 @@ def _range(condition: Condition, feature: Feature) -> str:
     low, high = condition.low, condition.high
     if low in feature.sentinels and low == min(feature.sentinels) and high < np.inf:
         low = -np.inf
-    digits = next(d for d in (3, 4, 5, 6, 9) if d == 9 or _number(low, d) != _number(high, d))
+    digits = next(d for d in (3, 4, 5, 6, 9) if d == 9 or number(low, d) != number(high, d))
     ends = []
     if low > -np.inf:
         ends.append(_nicer(low, "above", "at least", digits))
@@ -158,19 +137,8 @@ def _nicer(end: float, plain: str, other: str, digits: int) -> str:
     """Of two equivalent ends ("at most 4.9999995" and "below 5") take the one people would say."""
     following = float(above(end))
     if len(str(np.float32(following))) < len(str(np.float32(end))):
-        return f"{other} {_number(following, digits)}"
-    return f"{plain} {_number(end, digits)}"
-
-
-def _number(value: float, digits: int = 3) -> str:
-    """Round for people, without a power of ten where one can do without."""
-    if not np.isfinite(value) or value == 0:
-        return f"{value + 0.0:g}"
-    places = digits - 1 - int(np.floor(np.log10(abs(value))))
-    if not 0 <= places <= 8:
-        return f"{value:.0f}" if -6 <= places < 0 else f"{value:.{digits}g}"
-    text = f"{value:.{places}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+        return f"{other} {number(following, digits)}"
+    return f"{plain} {number(end, digits)}"
 
 
 def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) -> str:
@@ -202,7 +170,7 @@ def _draw_together(phrases: Sequence[str]) -> str | None:
     """Say several phrases in one, or return None where that would not be English or could be misread."""
     if len(phrases) < 2:
         return None
-    words = [phrase.split() for phrase in phrases]
+    words = [phrase.split(" ") for phrase in phrases]
     before = _common(words)
     after = _common([[*reversed(w[before:])] for w in words])
     stem, middles = words[0][:before], [w[before : len(w) - after] for w in words]
@@ -296,18 +264,18 @@ def describe_rule_set(rule_set: RuleSet, space: FeatureSpace, mood: Mood = "habi
     """
     if not rule_set.rules:
         return "no rule"
-    first = told_rule(rule_set)
+    first = representative_rule(rule_set)
     text = describe_rule(first, space, mood)
     others = [rule for rule in rule_set.rules if rule != first]
     if not others:
         return text
     if rule_set.source is None:
         return "; ".join([text, *(describe_rule(rule, space, mood) for rule in others)])
-    return f"{text}; likewise {_likewise(first, others, space)}"
+    return f"{text}; likewise {_describe_others(first, others, space)}"
 
 
-def told_rule(rule_set: RuleSet) -> Rule:
-    """Return the rule of a set to tell first: the mined one, in the form in which it stands in the set.
+def representative_rule(rule_set: RuleSet) -> Rule:
+    """Return the rule that a set is described by: the mined one, in the form in which it stands in the set.
 
     Generalising removes conditions on features that relations ignore, so this form can be shorter than the mined rule.
     """
@@ -318,7 +286,8 @@ def told_rule(rule_set: RuleSet) -> Rule:
     return (forms or [rule for rule in rule_set.rules if rule.action == source.action] or rule_set.rules)[0]
 
 
-def _likewise(first: Rule, others: Sequence[Rule], space: FeatureSpace) -> str:
+def _describe_others(first: Rule, others: Sequence[Rule], space: FeatureSpace) -> str:
+    """Say how the other rules of a generalised set differ from the first: by their actions, or by their features."""
     names = action_words([rule.action for rule in (first, *others)], space)
     actions = [action for action in dict.fromkeys(rule.action for rule in others) if action != first.action]
     same = [rule for rule in others if rule.action == first.action]
@@ -334,7 +303,7 @@ def _likewise(first: Rule, others: Sequence[Rule], space: FeatureSpace) -> str:
 
 def _exchanged(first: Rule, other: Rule, space: FeatureSpace) -> str | None:
     """Say by which word two descriptions differ: "with ghost 1 in place of ghost 0"."""
-    one, two = (describe_rule(rule, space).split() for rule in (first, other))
+    one, two = (describe_rule(rule, space).split(" ") for rule in (first, other))
     if len(one) != len(two):
         return None
     differ = [i for i in range(len(one)) if one[i] != two[i]]

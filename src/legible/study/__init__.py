@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from legible.study.study import (
-    BASELINES,
-    PROBE_STEPS,
-    BaselineSettings,
-    Progress,
-    Study,
-    StudySettings,
-    UnitFiles,
-    fingerprint_of,
-)
+from legible.study.estimate import settings_for
+from legible.study.fingerprint import fingerprint_of
+from legible.study.folder import StudyFolder, UnitFiles
+from legible.study.inputs import load_policy_for
+from legible.study.running import NotDoneError, Progress
+from legible.study.study import BASELINES, Study
 
 __all__ = [
     "BASELINES",
-    "PROBE_STEPS",
-    "BaselineSettings",
+    "NotDoneError",
     "Progress",
     "Study",
-    "StudySettings",
+    "StudyFolder",
     "UnitFiles",
     "fingerprint_of",
+    "load_policy_for",
+    "settings_for",
 ]

@@ -1,6 +1,6 @@
 """Is an environment fit for a study? Every question is asked of the environment itself.
 
-- `check_environment`: asks them all; `Finding` is one answer.
+- `check_env`: asks them all; `Finding` is one answer.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from legible.engines import LocalProcesses
@@ -19,18 +21,20 @@ from legible.environments import (
     EnvironmentSpec,
     ObservationEncoder,
     UnfitEnvironmentError,
+    check_playable,
     count_actions,
-    feature_space_of,
     first_action,
-    own_feature_space,
+    resolve_names,
 )
 from legible.evaluation.units import Setup
 from legible.features import FeatureSpace
-from legible.play import check_policy
+from legible.formatting import duration, number
+from legible.play import check_acting, check_policy, why_no_study
 from legible.policies import Policy, load_policy
-from legible.relations import shipped_features, shipped_relations
+from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
-from legible.study.estimate import Estimate, duration, estimate, measure_rate
+from legible.study.estimate import Estimate, estimate, measure_rate, settings_for
+from legible.study.inputs import load_policy_for
 
 MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
 
@@ -55,11 +59,11 @@ class _Walk:
     over: bool
 
 
-def check_environment(
+def check_env(
     spec: EnvironmentSpec,
     policy: str | Policy | None = None,
     *,
-    names: FeatureSpace | None = None,
+    names: str | Path | FeatureSpace | None = None,
     seed: int = 0,
 ) -> list[Finding]:
     """Find out whether an environment, and a policy if one is given, are fit for a study.
@@ -71,14 +75,14 @@ def check_environment(
     policy
         A policy, or its path.
     names
-        Names of features and actions.
+        Names of features and actions, or a TOML file with them.
     seed
         Of the episodes that are tried.
     """
     spec.make().close()  # what cannot be made is an error, not a finding
     found: list[Finding] = []
     try:
-        for finding in _ask(spec, policy, names or shipped_features(spec.name), seed):
+        for finding in _ask(spec, policy, names, seed):
             found.append(finding)  # noqa: PERF402 (what was found before an error counts)
     except UnfitEnvironmentError as error:
         found.append(Finding("fit for a study", "no", str(error)))
@@ -86,29 +90,64 @@ def check_environment(
 
 
 def _ask(
-    spec: EnvironmentSpec, source: str | Policy | None, names: FeatureSpace | None, seed: int
+    spec: EnvironmentSpec, source: str | Policy | None, names: str | Path | FeatureSpace | None, seed: int
 ) -> Iterator[Finding]:
+    policy = load_policy_for(spec, source) if isinstance(source, str) else source
     env = spec.make()
     try:
+        not_yet = _not_yet(env, policy)
+        if not_yet is not None:
+            yield not_yet
+            return
         encoder, actions = ObservationEncoder.of(env.observation_space), count_actions(env.action_space)
-        space = feature_space_of(env, names)
-        yield Finding("observations", "yes", f"{encoder.width} features, {_named(env, names)}")
+        named = resolve_names(env, names)
+        space, relations = named.space, resolve_relations(env, named.space)
+        who = f"named by {named.source}" if named.is_named else "without names (--names FILE)"
+        yield Finding("observations", "yes", f"{encoder.width} features, {who}")
         yield Finding("actions", "yes", f"{actions}: {', '.join(space.action_names)}")
         walks = [_walk(env, encoder, seed + i) for i in range(EPISODES)]
         yield _same_again(env, spec, encoder, walks[0], seed)
         yield _seeds_matter(walks)
         yield _finite(walks)
         yield _ends(walks)
-        yield _kinds(space, walks, told=names is not None or own_feature_space(env) is not None)
+        yield _kinds(space, walks, told=named.is_named)
     finally:
         env.close()
-    yield _relations(spec)
-    policy = load_policy(source) if isinstance(source, str) else source
+    yield _relations(relations)
     if policy is not None:
         check_policy(policy, encoder.width, actions)
         yield Finding("policy", "yes", f"reads {encoder.width} features, chooses among {actions} actions")
     played = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
     yield from _times(spec, policy or _uniform(encoder.width, actions), played)
+
+
+def _not_yet(env: Env, policy: Policy | None) -> Finding | None:
+    """Say what keeps a study from an environment and a policy that can be played; raise when not even that works."""
+    read, taken = env.observation_space, env.action_space
+    problem = None if policy is None else why_no_study(policy)
+    if env.has_wrapper_attr("action_masks"):
+        problem = "the environment masks actions: legible play heeds that, a study does not yet."
+    try:
+        ObservationEncoder.of(read)
+        count_actions(taken)
+    except UnfitEnvironmentError as error:
+        if isinstance(read, (spaces.Dict, spaces.Tuple)) and not _is_playable(read, taken):
+            raise  # it says how they are flattened
+        check_playable(read, taken)
+        problem = f"{error} legible play works already, a study does not yet."
+    if problem is None:
+        return None
+    if policy is not None:
+        check_acting(policy, read, taken)
+    return Finding("fit for a study", "no", problem)
+
+
+def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> bool:
+    try:
+        check_playable(observation_space, action_space)
+    except UnfitEnvironmentError:
+        return False
+    return True
 
 
 def _walk(env: Env, encoder: ObservationEncoder, seed: int) -> _Walk:
@@ -184,12 +223,6 @@ def _ends(walks: list[_Walk]) -> Finding:
     )
 
 
-def _named(env: Env, names: FeatureSpace | None) -> str:
-    if names is not None:
-        return "named"
-    return "named by the environment" if own_feature_space(env) is not None else "without names (--names FILE)"
-
-
 def _kinds(space: FeatureSpace, walks: list[_Walk], *, told: bool) -> Finding:
     seen = np.concatenate([walk.observations for walk in walks])
     kinds = space if told else space.guess_kinds(seen)
@@ -204,10 +237,11 @@ def _kinds(space: FeatureSpace, walks: list[_Walk], *, told: bool) -> Finding:
     )
 
 
-def _relations(spec: EnvironmentSpec) -> Finding:
-    shipped = [entry.name for entry in shipped_relations(spec.name.rpartition(":")[2]) if entry.default]
-    if shipped:
-        return Finding("relations", "yes", f"{', '.join(shipped)} (come with the package)")
+def _relations(chosen: ChosenRelations) -> Finding:
+    if chosen.left_out:
+        return Finding("relations", "mind", f"{'; '.join(chosen.left_out)}. A study leaves it out")
+    if chosen.texts:
+        return Finding("relations", "yes", f"{', '.join(entry.name for entry in chosen.texts)} (come with the package)")
     return Finding(
         "relations", "mind", "none come with the package; mined rules are tested by themselves unless you write some"
     )
@@ -223,14 +257,14 @@ def _uniform(n_features: int, n_actions: int) -> Policy:
 
 
 def _times(spec: EnvironmentSpec, policy: Policy, played: str) -> Iterator[Finding]:
-    settings = StudySettings().fitted_to(spec)
+    settings = settings_for(spec)
     envs = spec.make_batch(1)
     form = "a vector form with a seed for every episode" if envs is not None else "one environment at a time"
     if envs is not None:
         envs.close()
     setup = Setup(policy, spec, (), settings.play)
     rate = measure_rate(setup)
-    yield Finding("speed", "yes", f"{rate:.3g} episodes a second in one process ({form}{played})")
+    yield Finding("speed", "yes", f"{number(rate)} episodes a second in one process ({form}{played})")
     engine = LocalProcesses()
     takes: dict[str, Estimate] = {
         name: estimate(setup, chosen, engine, rate=rate)

@@ -11,9 +11,9 @@ from typing import Any
 
 from legible.errors import LegibleError
 from legible.evaluation import Sample
-from legible.explanation import describe_rule, describe_rule_set
 from legible.features import FeatureSpace
-from legible.rules import Rule, RuleSet
+from legible.formatting import confidence_interval
+from legible.rules import Rule, RuleSet, describe_rule, describe_rule_set
 from legible.study.study import Study
 
 # The normal distribution's: samples of studies are hundreds of episodes.
@@ -67,9 +67,9 @@ class Comparison:
 
     def paragraphs(self, most: int = 8) -> list[tuple[str, list[str]]]:
         """The comparison in words: titles, each with some sentences."""
-        mean, low, high = self.difference
+        _, low, high = self.difference
         clear = "" if low > 0 or high < 0 else ", which may be chance"
-        returns = f"The first policy's mean return minus the second's: {mean:+.4g} ({low:+.3g} … {high:+.3g}){clear}."
+        returns = f"The first policy's mean return minus the second's: {confidence_interval(*self.difference)}{clear}."
         told = [("Returns", [returns])]
         for title, sets in (
             ("Weak in the same way", self.weaknesses_in_both),
@@ -121,6 +121,8 @@ def compare_studies(first: Study, second: Study) -> Comparison:
         raise LegibleError(
             f"{first.folder} and {second.folder} cannot be compared: their features or actions have different names."
         )
+    for study in (first, second):
+        study.improve()
     rules = [[mined.rule for mined in study.mining.rules] for study in (first, second)]
     weak = [[verdict.rule_set for verdict in study.evaluation.confirmed] for study in (first, second)]
     heads = [[_source(rule_set) for rule_set in sets] for sets in weak]

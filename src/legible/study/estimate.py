@@ -1,8 +1,9 @@
-"""How long a study will take, from a few episodes that are played to find out.
+"""How long a study will take, from a few episodes that are played to find out, and units that suit an environment.
 
 - `measure_rate`: episodes a second in one process.
-- `planned_episodes`: how many episodes the steps of a study play.
+- `planned_episodes`: how many episodes the stages of a study play.
 - `estimate`: both together.
+- `settings_for`: settings with units of work of a size that suits an environment.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import itertools
 import time
 from dataclasses import dataclass, replace
 
-from legible.engines import Engine, InProcess
-from legible.evaluation import stage_seeds
+from legible.engines import Engine
+from legible.environments import EnvironmentSpec
 from legible.evaluation.units import UNGUIDED, Setup, Unit, play_unit
+from legible.play import STAGES, Known, stage_seeds
 from legible.settings import StudySettings
 
 # What is not known before it is found: rules that an action gets, and the share of rule sets that look like weaknesses.
@@ -31,9 +33,9 @@ class Estimate:
     rate
         Episodes a second in one process, as measured.
     episodes
-        Episodes that will be played, by step.
+        Episodes that will be played, by stage.
     workers
-        Processes that play them; experiences are collected by one.
+        Processes that play them.
     """
 
     rate: float
@@ -43,13 +45,12 @@ class Estimate:
     @property
     def seconds(self) -> float:
         """How long it will take."""
-        alone = self.episodes.get("experiences", 0)
-        shared = sum(self.episodes.values()) - alone
-        return alone / self.rate + shared / (self.rate * self.workers)
+        return sum(self.episodes.values()) / (self.rate * self.workers)
 
     def without(self, *steps: str) -> Estimate:
-        """What it will take when some steps are not done."""
-        return replace(self, episodes={step: n for step, n in self.episodes.items() if step not in steps})
+        """What it will take when some steps, such as "improve", are not done."""
+        kept = {name: n for name, n in self.episodes.items() if STAGES[name].step not in steps}
+        return replace(self, episodes=kept)
 
 
 def measure_rate(setup: Setup, *, seconds: float = 1.0, seed: int = 0) -> float:
@@ -64,40 +65,29 @@ def measure_rate(setup: Setup, *, seconds: float = 1.0, seed: int = 0) -> float:
         before = time.perf_counter()
         play_unit(setup, unit)
         took = time.perf_counter() - before
-        warm = lot > 0 or took > 10 * seconds
-        if warm and (took >= seconds or (count >= setup.play.batch and took >= seconds / 4)):
+        # The first lot never counts: it may have been compiling.
+        if lot > 0 and (took >= seconds or (count >= setup.play.batch and took >= seconds / 4)):
             break
-        if took < seconds:
+        if lot > 0 or took < seconds:
             count *= 4
     return count / took
 
 
-def planned_episodes(
-    settings: StudySettings, rule_sets: int, candidates: int | None = None, *, collected: bool = False
-) -> dict[str, int]:
-    """Return how many episodes each step plays.
+def planned_episodes(settings: StudySettings, known: Known, *, collected: bool = False) -> dict[str, int]:
+    """Return how many episodes each stage of a whole run plays.
 
     Parameters
     ----------
     settings
         The numbers.
-    rule_sets
-        Rule sets that are tested.
-    candidates
-        Rule sets that look like weaknesses; a guess where nobody knows yet.
+    known
+        How many rule sets there are, and how many of them look like weaknesses.
     collected
         Whether the experiences are there already.
     """
-    found = round(SHARE_OF_CANDIDATES * rule_sets) if candidates is None else candidates
-    screening = (1 + rule_sets) * settings.evaluation.episodes
-    confirming, improving = settings.evaluation.confirmation_episodes, settings.improvement
-    tried = min(found, improving.most_candidates or found)
+    stages = [stage for stage in STAGES.values() if stage.step != "baseline"]
     return {
-        "experiences": 0 if collected else settings.episodes,
-        "screening": screening,
-        "confirmation": (1 + 2 * found) * confirming if found else 0,
-        "improvement": (1 + tried) * improving.episodes + 2 * improving.final_episodes,
-        "explanation": min(EXPLAINED_RULES * confirming, screening) if found else 0,
+        stage.name: 0 if collected and stage.step == "collect" else stage.episodes(settings, known) for stage in stages
     }
 
 
@@ -106,24 +96,16 @@ def estimate(
 ) -> Estimate:
     """Estimate what a study takes; with `rule_sets`, what is left of it once the rules are known."""
     rate = rate or measure_rate(setup)
-    workers = 1 if isinstance(engine, InProcess) else getattr(engine, "workers", None) or 1
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
-    return Estimate(rate, planned_episodes(settings, known, collected=rule_sets is not None), workers)
+    guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES)
+    return Estimate(rate, planned_episodes(settings, guess, collected=rule_sets is not None), engine.workers or 1)
 
 
-def duration(seconds: float) -> str:
-    """Write a time as people say it.
-
-    >>> [duration(s) for s in (0.4, 44, 100, 5000, 90_000)]
-    ['less than a second', '44 seconds', '1 min 40 s', '1 h 23 min', '25 hours']
-    """
-    if seconds < 1:
-        return "less than a second"
-    whole = round(seconds)
-    if whole < 90:
-        return f"{whole} second{'s' if whole > 1 else ''}"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
-    if whole < 36_000:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{round(whole / 3600)} hours"
+def settings_for(environment: EnvironmentSpec, settings: StudySettings | None = None) -> StudySettings:
+    """Return settings, by default the default ones, with units of work of a size that suits an environment."""
+    settings = settings or StudySettings()
+    envs = environment.make_batch(1)
+    if envs is None:
+        return settings.for_single_environments()
+    envs.close()
+    return settings

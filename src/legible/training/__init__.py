@@ -1,10 +1,88 @@
 """Training: many policies at once as a fleet, or one with Stable-Baselines3.
 
-- `dqn`, `ppo`: the algorithms for N policies side by side.
-- `fleet`: plans of fleets, and how policies come out as files of a zoo.
+- `plan`: plans of fleets, and how policies come out as files of a zoo.
+- `fleet`, `dqn`, `ppo`: N policies that are trained side by side, and the algorithms.
 - `presets`: hyperparameters by environment.
 - `checkpoint`: stopping and going on.
 - `slots`: environments side by side.
-- `networks`, `adam`, `draws`, `replay`, `steps`, `fused`: what the algorithms are made of.
-- `selfcheck`: the fused kernels against double precision, and their times.
+- `networks`, `adam`, `replay`, `gradient_step`, `random_numbers`: what the algorithms are made of.
+- `fused`, `cuda_graphs`: the same on a GPU, in few launches.
+- `check_fused`: the fused kernels against double precision, and their times.
+- `sb3`: one policy with Stable-Baselines3, and policies as its zip files.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from legible.imports import lazy_names
+
+if TYPE_CHECKING:
+    from legible.training.checkpoint import load_checkpoint, remove_checkpoint, save_checkpoint
+    from legible.training.dqn import DqnFleet, DqnSettings
+    from legible.training.fleet import Fleet, FleetProgress
+    from legible.training.plan import (
+        FleetPlan,
+        Member,
+        PolicyEvaluation,
+        evaluate_policy,
+        make_fleet,
+        policies_of,
+        save_to_zoo,
+    )
+    from legible.training.ppo import PpoFleet, PpoSettings
+    from legible.training.presets import Preset, preset, short_name
+    from legible.training.sb3 import TrainingError, TrainingResult, export_sb3, sb3_arguments, train
+    from legible.training.slots import FleetError, TrainingSlots, make_training_slots
+
+__all__ = [
+    "DqnFleet",
+    "DqnSettings",
+    "Fleet",
+    "FleetError",
+    "FleetPlan",
+    "FleetProgress",
+    "Member",
+    "PolicyEvaluation",
+    "PpoFleet",
+    "PpoSettings",
+    "Preset",
+    "TrainingError",
+    "TrainingResult",
+    "TrainingSlots",
+    "evaluate_policy",
+    "export_sb3",
+    "load_checkpoint",
+    "make_fleet",
+    "make_training_slots",
+    "policies_of",
+    "preset",
+    "remove_checkpoint",
+    "save_checkpoint",
+    "save_to_zoo",
+    "sb3_arguments",
+    "short_name",
+    "train",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "checkpoint": ("load_checkpoint", "remove_checkpoint", "save_checkpoint"),
+        "dqn": ("DqnFleet", "DqnSettings"),
+        "fleet": ("Fleet", "FleetProgress"),
+        "plan": (
+            "FleetPlan",
+            "Member",
+            "PolicyEvaluation",
+            "evaluate_policy",
+            "make_fleet",
+            "policies_of",
+            "save_to_zoo",
+        ),
+        "ppo": ("PpoFleet", "PpoSettings"),
+        "presets": ("Preset", "preset", "short_name"),
+        "sb3": ("TrainingError", "TrainingResult", "export_sb3", "sb3_arguments", "train"),
+        "slots": ("FleetError", "TrainingSlots", "make_training_slots"),
+    },
+)

@@ -13,44 +13,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import safetensors
 import safetensors.numpy
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from legible.training.slots import FleetError, TrainingSlots
+from legible.training.fleet import Fleet
+from legible.training.slots import FleetError
 
 _FORMAT = "legible-fleet-checkpoint"
 _FILE_BYTES = 15 * 2**20
-
-
-class Fleet(Protocol):
-    """What a checkpoint asks of a fleet."""
-
-    slots: TrainingSlots
-    steps: int
-
-    def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:
-        """The tensors to keep."""
-
-    def counters(self) -> dict[str, int]:
-        """The counts to keep."""
-
-    def set_counters(self, counters: Mapping[str, int], *, with_replay: bool) -> None:
-        """Go on from counts."""
-
-    def description(self) -> dict[str, Any]:
-        """What must be the same for a checkpoint to fit."""
-
-    def refill(self, n_rows: int) -> None:
-        """Fill the replay buffers again by playing."""
-
-    def synchronize(self) -> None:
-        """Wait for the device."""
 
 
 def save_checkpoint(fleet: Fleet, path: str | Path, *, full: bool) -> list[Path]:

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from legible.training.adam import COEFFICIENT_COLUMNS, Adam
-from legible.training.course import Course
-from legible.training.draws import PolicyStreams, draw_integers, explore, keys_on
-from legible.training.graphs import capture, pinned
-from legible.training.networks import NetworkShape, default_beginning, layer_views
+from legible.training.cuda_graphs import capture, pinned
+from legible.training.fleet import Fleet, PhaseBuffers
+from legible.training.gradient_step import GradientStep, TorchStep, TrainableNetworks
+from legible.training.networks import NetworkShape, default_parameters, layer_views
+from legible.training.random_numbers import draw_integers, explore, keys_on
 from legible.training.replay import Replay
-from legible.training.slots import RECORD_TAIL, TrainingSlots
-from legible.training.steps import GradientStep, Learner, TorchStep
+from legible.training.slots import TrainingSlots
 
-Engine = Literal["torch", "fused"]
+Backend = Literal["torch", "fused"]
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,17 @@ class DqnSettings:
     n_envs: int = 1
 
     @property
-    def updates_a_phase(self) -> int:
+    def updates_per_phase(self) -> int:
         """Updates in a round."""
         return self.gradient_steps if self.gradient_steps >= 0 else self.train_freq * self.n_envs
 
     @property
-    def steps_a_phase(self) -> int:
+    def steps_per_phase(self) -> int:
         """Environment steps of a policy between two rounds of updates."""
         return self.train_freq * self.n_envs
 
     @property
-    def calls_a_target(self) -> int:
+    def calls_per_target_update(self) -> int:
         """Steps of all environments between two changes of the target network."""
         return max(self.target_update_interval // self.n_envs, 1)
 
@@ -103,32 +103,23 @@ class DqnSettings:
         return Adam(self.learning_rate, self.max_grad_norm)
 
 
-class DqnFleet(Course):
+class DqnFleet(Fleet):
     """N policies that learn side by side.
 
     Parameters
     ----------
-    slots
-        The environments: those of policy p in the rows p · n_envs …
-    seeds
-        A seed for every policy.
-    settings
-        The hyperparameters.
-    total_steps
-        Environment steps of the whole training of a policy; the exploration schedule depends on it.
-    device
-        Where networks and replay buffers live.
-    engine
+    slots, seeds, settings, total_steps, device, stage
+        As for every `Fleet`; the exploration schedule depends on `total_steps`.
+    backend
         "torch": PyTorch's operations; "fused": Triton kernels, on a GPU.
     fused
         Settings of the kernels (`legible.training.fused.FusedSettings`), as plain data.
-    beginnings
+    initial_parameters
         Parameters ``[N, stride]`` to begin with, for extended training; by default fresh networks.
-    stage
-        Which training of these policies it is; another stage draws other random numbers from the same seeds.
     """
 
     algorithm = "dqn"
+    _buffers: _Buffers
 
     def __init__(
         self,
@@ -138,50 +129,49 @@ class DqnFleet(Course):
         total_steps: int,
         *,
         device: torch.device | str = "cpu",
-        engine: Engine = "torch",
+        backend: Backend = "torch",
         fused: Mapping[str, Any] | None = None,
-        beginnings: NDArray[np.float32] | None = None,
+        initial_parameters: NDArray[np.float32] | None = None,
         stage: int = 0,
     ) -> None:
-        super().__init__(slots, seeds, settings, settings.n_envs, total_steps, device, stage)
+        super().__init__(slots, seeds, settings, total_steps, device, stage)
         self.settings = settings
         self.shape = NetworkShape((slots.width, *settings.hidden, slots.n_actions))
-        streams = [PolicyStreams.of(seed, settings.n_envs, stage) for seed in self.seeds]
-        self._exploration_keys = np.array([s.exploration for s in streams], np.uint64)
-        self._sampling_keys = keys_on(self.device, [s.sampling for s in streams])
-        if beginnings is None:
-            beginnings = np.stack([default_beginning(self.shape, s.network) for s in streams])
-        self.learner = Learner.of(self.shape, torch.tensor(beginnings, device=self.device))
-        self.target = self.learner.parameters.clone()
+        self._exploration_keys = np.array([s.exploration for s in self.streams], np.uint64)
+        self._sampling_keys = keys_on(self.device, [s.sampling for s in self.streams])
+        if initial_parameters is None:
+            initial_parameters = np.stack([default_parameters(self.shape, s.network) for s in self.streams])
+        self.networks = TrainableNetworks.of(self.shape, torch.tensor(initial_parameters, device=self.device))
+        self.target = self.networks.parameters.clone()
         self._target_layers = layer_views(self.target, self.shape)
         self.replay = Replay(
             self.n_policies, settings.n_envs, settings.buffer_size, slots.width, settings.gamma, self.device
         )
-        self.gradient_step = self._make_step(engine, fused)
+        self.gradient_step = self._make_step(backend, fused)
         self._buffers = _Buffers(self)
         works = [self.act_on_device, self.keep_on_device, self.train_on_device]
         self._repeat_act, self._repeat_keep, self._repeat_train = capture(
             works, self.device, list(self.tensors(with_replay=True).values())
         )
-        slots.start([seed for s in streams for seed in s.environments])
+        self._start_environments()
 
-    def _make_step(self, engine: Engine, fused: Mapping[str, Any] | None) -> GradientStep:
+    def _make_step(self, backend: Backend, fused: Mapping[str, Any] | None) -> GradientStep:
         adam = self.settings.optimiser()
-        if engine == "torch":
-            return TorchStep(self.learner, self.replay, adam)
+        if backend == "torch":
+            return TorchStep(self.networks, self.replay, adam)
         from legible.training.fused import FusedSettings, FusedStep  # noqa: PLC0415 (Triton exists on few machines)
 
-        return FusedStep(self.learner, self.replay, adam, self.settings.batch_size, FusedSettings(**(fused or {})))
+        return FusedStep(self.networks, self.replay, adam, self.settings.batch_size, FusedSettings(**(fused or {})))
 
     @property
-    def updates_a_phase(self) -> int:
+    def updates_per_phase(self) -> int:
         """Updates in a phase."""
-        return self.settings.updates_a_phase
+        return self.settings.updates_per_phase
 
     @property
-    def steps_a_phase(self) -> int:
+    def steps_per_phase(self) -> int:
         """Environment steps of a policy in a phase."""
-        return self.settings.steps_a_phase
+        return self.settings.steps_per_phase
 
     @property
     def epsilon(self) -> float:
@@ -195,7 +185,7 @@ class DqnFleet(Course):
         for number in range(self.settings.train_freq):
             change_target |= self._collect(number)
         self._keep(change_target)
-        if self.steps > self.settings.learning_starts and self.settings.updates_a_phase:
+        if self.steps > self.settings.learning_starts and self.settings.updates_per_phase:
             self._train()
 
     def refill(self, n_rows: int) -> None:
@@ -214,7 +204,7 @@ class DqnFleet(Course):
         self._act_and_step(number, call=self.calls)
         self.steps += self.settings.n_envs
         self.calls += 1
-        return self.calls % self.settings.calls_a_target == 0
+        return self.calls % self.settings.calls_per_target_update == 0
 
     def _act_and_step(self, number: int, call: int) -> None:
         warm_up = self.steps < self.settings.learning_starts
@@ -223,16 +213,6 @@ class DqnFleet(Course):
             self._act()
         explore(self._exploration_keys, call, self.epsilon, self.slots.n_actions, warm_up, actions)
         self.slots.step(actions.reshape(-1), self._buffers.records_array[number])
-
-    def _act(self) -> None:
-        """Fill the buffer of actions with the best ones."""
-        buffers = self._buffers
-        buffers.observations_array[:] = self.slots.observations
-        buffers.device_observations.copy_(buffers.observations, non_blocking=True)
-        self._repeat_act()
-        buffers.actions.copy_(buffers.device_actions, non_blocking=True)
-        if self.device.type == "cuda":
-            torch.cuda.current_stream(self.device).synchronize()
 
     def act_on_device(self) -> None:
         """From the device's observations to its actions."""
@@ -245,18 +225,18 @@ class DqnFleet(Course):
         self._repeat_keep()
         self.replay.written += rows
         if change_target:
-            self.target.copy_(self.learner.parameters)
+            self.target.copy_(self.networks.parameters)
             self.replay.refresh(self._target_layers)
 
     def keep_on_device(self) -> None:
         """From the device's records to the replay buffers."""
         buffers, n_envs = self._buffers, self.settings.n_envs
         records = buffers.device_records.view(self.settings.train_freq, self.n_policies, n_envs, -1)
-        by_policy = records.transpose(0, 1).reshape(self.n_policies, self.settings.steps_a_phase, -1)
+        by_policy = records.transpose(0, 1).reshape(self.n_policies, self.settings.steps_per_phase, -1)
         self.replay.store(by_policy, buffers.device_places, self._target_layers)
 
     def _train(self) -> None:
-        n = self.settings.updates_a_phase
+        n = self.settings.updates_per_phase
         coefficients = self.settings.optimiser().coefficients(self.updates, n)
         self._buffers.send_training(coefficients, self.updates * self.settings.batch_size, self.replay.filled)
         self._repeat_train()
@@ -265,7 +245,7 @@ class DqnFleet(Course):
     def train_on_device(self) -> None:
         """All updates of a phase."""
         buffers, batch = self._buffers, self.settings.batch_size
-        n = self.settings.updates_a_phase
+        n = self.settings.updates_per_phase
         drawn = draw_integers(self._sampling_keys, buffers.device_counter[0], n * batch, buffers.device_counter[1])
         buffers.sampled.copy_(drawn)
         for i in range(n):
@@ -273,11 +253,11 @@ class DqnFleet(Course):
 
     def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:
         """The tensors that a checkpoint holds; they are the fleet's own, not copies."""
-        learner = self.learner
+        networks = self.networks
         own = {
-            "parameters": learner.parameters,
-            "adam.mean": learner.mean,
-            "adam.square": learner.square,
+            "parameters": networks.parameters,
+            "adam.mean": networks.mean,
+            "adam.square": networks.square,
             "target": self.target,
         }
         return {**own, **self.replay.tensors()} if with_replay else own
@@ -294,35 +274,26 @@ class DqnFleet(Course):
     def policy_rows(self) -> NDArray[np.float32]:
         """The parameters of the Q-networks."""
         self.synchronize()
-        return self.learner.parameters.cpu().numpy()
+        return self.networks.parameters.cpu().numpy()
 
 
-class _Buffers:
-    """Memory on both sides that never moves: what host and device tell each other.
+class _Buffers(PhaseBuffers):
+    """What a fleet of DQN passes on.
 
     The host writes its side only after `await_copies`, when the device has read what the phase before sent.
     """
 
     def __init__(self, fleet: DqnFleet) -> None:
-        settings, slots, device = fleet.settings, fleet.slots, fleet.device
-        n, n_envs, width = fleet.n_policies, settings.n_envs, slots.width
-        phase, updates = settings.steps_a_phase, settings.updates_a_phase
-        self.observations = pinned(torch.zeros((n, n_envs, width)), device)
-        self.observations_array = self.observations.numpy().reshape(slots.n, width)
-        self.device_observations = torch.zeros((n, n_envs, width), device=device)
-        self.actions = pinned(torch.zeros((n, n_envs), dtype=torch.int64), device)
-        self.actions_array = self.actions.numpy()
-        self.device_actions = torch.zeros((n, n_envs), dtype=torch.int64, device=device)
-        self.records = pinned(torch.zeros((settings.train_freq, slots.n, 2 * width + RECORD_TAIL)), device)
-        self.records_array = self.records.numpy()
-        self.device_records = torch.zeros(self.records.shape, device=device)
+        settings, device = fleet.settings, fleet.device
+        super().__init__(fleet, settings.train_freq)
+        phase, updates = settings.steps_per_phase, settings.updates_per_phase
         self._places = pinned(torch.zeros(phase, dtype=torch.int64), device)
         self.device_places = torch.zeros(phase, dtype=torch.int64, device=device)
         self._coefficients = pinned(torch.ones((updates, COEFFICIENT_COLUMNS)), device)
         self.device_coefficients = torch.ones((updates, COEFFICIENT_COLUMNS), device=device)
         self._counter = pinned(torch.ones(2, dtype=torch.int64), device)
         self.device_counter = torch.ones(2, dtype=torch.int64, device=device)
-        self.sampled = torch.zeros((n, updates * settings.batch_size), dtype=torch.int32, device=device)
+        self.sampled = torch.zeros((fleet.n_policies, updates * settings.batch_size), dtype=torch.int32, device=device)
         self._sent: Any = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def await_copies(self) -> None:

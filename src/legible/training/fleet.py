@@ -1,243 +1,225 @@
-"""Fleets by plan: which policies, how they are trained, and how they come out as files.
+"""What every fleet has in common, whatever its algorithm.
 
->>> from legible.training.presets import PACMAN_DQN
->>> plan = FleetPlan((EnvironmentSpec("legible/PacmanSmall-v0"),), (0, 1), PACMAN_DQN, 2_500_000)
->>> [str(member.path) for member in plan.members]
-['PacmanSmall/dqn/0.safetensors', 'PacmanSmall/dqn/1.safetensors']
+- `Fleet`: N policies that are trained side by side, from the first step to the last.
+- `FleetProgress`: how far the training is.
+- `PhaseBuffers`: memory in which host and device pass on observations, actions and records.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from legible.environments import EnvironmentSpec, feature_space_of
-from legible.play import PolicyChooser, episode_seeds, make_slots, play_episodes
-from legible.policies import NetworkPolicy, Plain, load_policy, save_policy
-from legible.training.dqn import DqnFleet, DqnSettings, Engine
-from legible.training.networks import NetworkShape, layers_of_row, row_of_layers
-from legible.training.ppo import PpoFleet, PpoSettings
-from legible.training.presets import short_name
-from legible.training.slots import FleetError, make_training_slots
-
-Settings: TypeAlias = DqnSettings | PpoSettings
-AnyFleet: TypeAlias = DqnFleet | PpoFleet
-
-EVALUATION_EPISODES = 250
-_EVALUATION_SEED = 20_250  # of the episodes on which every policy of the zoo is measured
-_EVALUATION_SLOTS = 125
+from legible.play import one_thread
+from legible.training.cuda_graphs import Work, pinned
+from legible.training.networks import NetworkShape
+from legible.training.random_numbers import PolicyStreams
+from legible.training.slots import RECORD_TAIL, FleetError, TrainingSlots
 
 
 @dataclass(frozen=True)
-class Member:
-    """One policy of a fleet."""
+class FleetProgress:
+    """How far a training is: steps a policy, updates, ε, and of every policy the episodes ended lately, mean return."""
 
-    environment: EnvironmentSpec
-    seed: int
-    algorithm: str
-    extended: bool
-
-    @property
-    def path(self) -> PurePosixPath:
-        """Where it lies in a zoo."""
-        return self._path(self.extended)
-
-    @property
-    def base_path(self) -> PurePosixPath:
-        """Where the policy lies from which its extended training begins."""
-        return self._path(extended=False)
-
-    def _path(self, extended: bool) -> PurePosixPath:
-        name = f"{self.seed}-extended" if extended else f"{self.seed}"
-        return PurePosixPath(short_name(self.environment.name), self.algorithm, f"{name}.safetensors")
-
-
-@dataclass(frozen=True)
-class FleetPlan:
-    """Which policies are trained together, and how.
-
-    Parameters
-    ----------
-    environments
-        Environments with observations of one width and the same actions.
-    seeds
-        Every environment is trained with each of them.
-    settings
-        The hyperparameters.
-    total_steps
-        Environment steps of every policy.
-    reward_scale
-        What rewards are multiplied by while training.
-    extended
-        Whether the training begins with the parameters of the policies that a first training made. The replay buffer
-        is empty, Adam is new and the exploration schedule begins again, as in a first training.
-    """
-
-    environments: tuple[EnvironmentSpec, ...]
-    seeds: tuple[int, ...]
-    settings: Settings
+    steps: int
     total_steps: int
-    reward_scale: float = 1.0
-    extended: bool = False
-
-    @property
-    def algorithm(self) -> str:
-        """The name of the algorithm, in small letters."""
-        return "dqn" if isinstance(self.settings, DqnSettings) else "ppo"
-
-    @property
-    def members(self) -> list[Member]:
-        """The policies, in the order of the fleet."""
-        return [
-            Member(environment, seed, self.algorithm, self.extended)
-            for environment in self.environments
-            for seed in self.seeds
-        ]
-
-    def for_as_long_again(self) -> FleetPlan:
-        """The extended training of the same policies."""
-        return replace(self, extended=True)
+    updates: int
+    epsilon: float
+    episodes: NDArray[np.int64]
+    mean_returns: NDArray[np.float64]
 
 
-def make_fleet(
-    plan: FleetPlan,
-    *,
-    device: torch.device | str = "cpu",
-    engine: Engine = "torch",
-    fused: Mapping[str, Any] | None = None,
-    threads: int = 1,
-    zoo: str | Path | None = None,
-) -> AnyFleet:
-    """Make the fleet of a plan, at the beginning of its training.
+class PhaseBuffers:
+    """Memory on both sides that never moves, for what host and device pass on in every phase.
 
     Parameters
     ----------
-    plan
-        Which policies, and how.
-    device, engine, fused
-        Where and with what the updates are computed; see `DqnFleet`.
-    threads
-        How many threads step the environments.
-    zoo
-        Folder with the policies from which an extended training begins.
+    fleet
+        Whose it is.
+    n_calls
+        Steps of all environments in a phase.
     """
-    n_envs = plan.settings.n_envs
-    slots = make_training_slots(
-        [(environment, len(plan.seeds) * n_envs) for environment in plan.environments],
-        reward_scale=plan.reward_scale,
-        threads=threads,
-    )
-    seeds = [member.seed for member in plan.members]
-    if isinstance(plan.settings, PpoSettings):
-        if plan.extended:
-            raise FleetError("extended training is for DQN: the files of PPO policies do not hold their critics.")
-        return PpoFleet(slots, seeds, plan.settings, plan.total_steps, device=device)
-    return DqnFleet(
-        slots,
-        seeds,
-        plan.settings,
-        plan.total_steps,
-        device=device,
-        engine=engine,
-        fused=fused,
-        beginnings=_beginnings(plan, zoo),
-        stage=int(plan.extended),
-    )
+
+    def __init__(self, fleet: Fleet, n_calls: int) -> None:
+        slots, device, shape = fleet.slots, fleet.device, (fleet.n_policies, fleet.n_envs)
+        self.observations = pinned(torch.zeros((*shape, slots.width)), device)
+        self.observations_array = self.observations.numpy().reshape(slots.n, slots.width)
+        self.device_observations = torch.zeros((*shape, slots.width), device=device)
+        self.actions = pinned(torch.zeros(shape, dtype=torch.int64), device)
+        self.actions_array = self.actions.numpy()
+        self.device_actions = torch.zeros(shape, dtype=torch.int64, device=device)
+        self.records = pinned(torch.zeros((n_calls, slots.n, 2 * slots.width + RECORD_TAIL)), device)
+        self.records_array = self.records.numpy()
+        self.device_records = torch.zeros(self.records.shape, device=device)
 
 
-def _beginnings(plan: FleetPlan, zoo: str | Path | None) -> NDArray[np.float32] | None:
-    if not plan.extended:
-        return None
-    if zoo is None:
-        raise FleetError("an extended training begins with trained policies; say in which folder they lie (zoo=…).")
-    rows = []
-    for member in plan.members:
-        policy = load_policy(Path(zoo) / member.base_path)
-        if not isinstance(policy, NetworkPolicy):
-            raise FleetError(f"{Path(zoo) / member.base_path}: this is no plain network.")
-        shape = _shape_of(policy)
-        rows.append(row_of_layers(shape, [(layer.weight, layer.bias) for layer in policy.layers]))
-    return np.stack(rows)
+class Fleet(ABC):
+    """N policies that are trained side by side, phase by phase.
 
+    Parameters
+    ----------
+    slots
+        The environments: those of policy p in the rows p · n_envs …
+    seeds
+        A seed for every policy.
+    settings
+        The hyperparameters, a dataclass; `n_envs` is how many environments a policy has.
+    total_steps
+        Environment steps of the whole training of a policy; the last phase is completed.
+    device
+        Where networks and experience live.
+    stage
+        Which training of these policies it is; another stage draws other random numbers from the same seeds.
+    """
 
-def _shape_of(policy: NetworkPolicy) -> NetworkShape:
-    return NetworkShape((policy.n_features, *(layer.n_outputs for layer in policy.layers)))
+    algorithm: str
+    shape: NetworkShape  # of the network that acts
+    _buffers: PhaseBuffers
+    _repeat_act: Work  # from the device's observations to its actions
 
-
-def policies_of(fleet: AnyFleet, plan: FleetPlan) -> list[NetworkPolicy]:
-    """The policies as they are now, in the order of `FleetPlan.members`."""
-    actions = {}
-    for environment in plan.environments:
-        env = environment.make()
-        actions[environment.name] = tuple(action.name for action in feature_space_of(env).actions)
-        env.close()
-    policies = []
-    for member, row in zip(plan.members, fleet.policy_rows(), strict=True):
-        metadata = {
-            "algorithm": member.algorithm.upper(),
-            "environment": {"id": member.environment.name, "arguments": dict(member.environment.arguments)},
-            "hyperparameters": asdict(plan.settings),
-            "reward_scale": plan.reward_scale,
-            "seed": member.seed,
-            "steps": fleet.steps,
-            "training": "extended" if plan.extended else "base",
-            "trainer": "legible fleet",
-        }
-        policies.append(
-            NetworkPolicy(
-                layers_of_row(fleet.shape, row),
-                "values" if member.algorithm == "dqn" else "log-probabilities",
-                Plain(fleet.slots.width),
-                action_names=actions[member.environment.name],
-                env_id=member.environment.name,
-                metadata=metadata,
+    def __init__(
+        self,
+        slots: TrainingSlots,
+        seeds: Sequence[int],
+        settings: Any,
+        total_steps: int,
+        device: torch.device | str,
+        stage: int,
+    ) -> None:
+        n_envs: int = settings.n_envs
+        if slots.n != len(seeds) * n_envs:
+            raise FleetError(
+                f"{len(seeds)} policies with {n_envs} environments each need {len(seeds) * n_envs} slots, got "
+                f"{slots.n}."
             )
-        )
-    return policies
+        if total_steps < 1:
+            raise FleetError(f"a training takes at least one step, got {total_steps}.")
+        self.slots, self.seeds, self._settings = slots, list(seeds), settings
+        self.n_policies, self.n_envs = len(self.seeds), n_envs
+        self.total_steps, self.stage = total_steps, stage
+        self.device = torch.device(device)
+        self.streams = [PolicyStreams.of(seed, n_envs, stage) for seed in self.seeds]
+        self.steps = self.calls = self.updates = 0
 
+    @abstractmethod
+    def phase(self) -> None:
+        """Step the environments for a while, then update the networks."""
 
-@dataclass(frozen=True)
-class Evaluation:
-    """How a policy plays greedily: returns of whole episodes."""
+    @property
+    @abstractmethod
+    def updates_per_phase(self) -> int:
+        """Updates in a phase."""
 
-    episodes: int
-    mean_return: float
-    standard_error: float
-    success_rate: float | None
+    @property
+    @abstractmethod
+    def steps_per_phase(self) -> int:
+        """Environment steps of a policy in a phase."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
+    @abstractmethod
+    def policy_rows(self) -> NDArray[np.float32]:
+        """The parameters of the networks that act, ``[N, shape.stride]``."""
 
+    @abstractmethod
+    def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:
+        """The tensors that a checkpoint holds; they are the fleet's own, not copies."""
 
-def evaluate(policy: NetworkPolicy, environment: EnvironmentSpec, n_episodes: int = EVALUATION_EPISODES) -> Evaluation:
-    """Play episodes greedily, the same ones for every policy."""
-    slots = make_slots(environment, min(_EVALUATION_SLOTS, n_episodes))
-    seeds = episode_seeds(_EVALUATION_SEED, 0, n_episodes)
-    played = play_episodes(slots, PolicyChooser(policy, seeds), seeds)
-    slots.close()
-    error = float(played.returns.std(ddof=1) / math.sqrt(n_episodes)) if n_episodes > 1 else math.nan
-    told = played.success[~np.isnan(played.success)]
-    success = float(told.mean()) if told.size else None
-    return Evaluation(n_episodes, float(played.returns.mean()), error, success)
+    def _start_environments(self) -> None:
+        """Begin the first episodes."""
+        self.slots.start([seed for streams in self.streams for seed in streams.environments])
 
+    def _act(self) -> None:
+        """Fill the buffer of actions with those that the networks choose."""
+        buffers = self._buffers
+        buffers.observations_array[:] = self.slots.observations
+        buffers.device_observations.copy_(buffers.observations, non_blocking=True)
+        self._repeat_act()
+        buffers.actions.copy_(buffers.device_actions, non_blocking=True)
+        self.synchronize()
 
-def graduate(
-    fleet: AnyFleet, plan: FleetPlan, zoo: str | Path, *, n_episodes: int = EVALUATION_EPISODES
-) -> dict[Path, Evaluation]:
-    """Measure every policy and write it into the zoo; returns the files and how their policies play."""
-    results = {}
-    for member, policy in zip(plan.members, policies_of(fleet, plan), strict=True):
-        result = evaluate(policy, member.environment, n_episodes)
-        file = Path(zoo) / member.path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        save_policy(policy, file, metadata={"evaluation": result.as_json()})
-        results[file] = result
-    return results
+    @property
+    def epsilon(self) -> float:
+        """The share of calls in which a policy acts at random now; zero where that is not how it explores."""
+        return 0.0
+
+    @property
+    def done(self) -> bool:
+        """Whether the training is complete."""
+        return self.steps >= self.total_steps
+
+    def learn(
+        self,
+        *,
+        until: float | None = None,
+        max_phases: int | None = None,
+        report: Callable[[FleetProgress], None] | None = None,
+        report_seconds: float = 15.0,
+    ) -> bool:
+        """Train until the end, or until ``time.monotonic()`` passes `until`, or for some phases; returns `done`.
+
+        On the CPU, PyTorch uses one thread meanwhile: the results must not depend on the number of cores.
+        """
+        with one_thread() if self.device.type == "cpu" else nullcontext():
+            self._learn(until, max_phases, report, report_seconds)
+        return self.done
+
+    def _learn(
+        self,
+        until: float | None,
+        max_phases: int | None,
+        report: Callable[[FleetProgress], None] | None,
+        report_seconds: float,
+    ) -> None:
+        phases, next_report = 0, time.monotonic() + report_seconds
+        while not self.done and (max_phases is None or phases < max_phases):
+            self.phase()
+            phases += 1
+            now = time.monotonic()
+            if report is not None and now >= next_report:
+                report(self.progress())
+                next_report = now + report_seconds
+            if until is not None and now >= until:
+                break
+
+    def progress(self) -> FleetProgress:
+        """How far the training is; the episodes are those since the last call."""
+        counts = self.slots.take_counts()
+        episodes = counts.episodes.reshape(self.n_policies, -1).sum(axis=1)
+        returns = counts.returns.reshape(self.n_policies, -1).sum(axis=1)
+        means = np.divide(returns, episodes, out=np.full(self.n_policies, np.nan), where=episodes > 0)
+        return FleetProgress(self.steps, self.total_steps, self.updates, self.epsilon, episodes, means)
+
+    def counters(self) -> dict[str, int]:
+        """The counts that a checkpoint holds."""
+        return {"steps": self.steps, "calls": self.calls, "updates": self.updates}
+
+    def set_counters(self, counters: Mapping[str, int], *, with_replay: bool) -> None:  # noqa: ARG002 (some have one)
+        """Go on from counts."""
+        self.steps, self.calls, self.updates = (int(counters[name]) for name in ("steps", "calls", "updates"))
+
+    def refill(self, n_rows: int) -> None:  # noqa: B027 (nothing to do where there are none)
+        """Fill the replay buffers again by playing, where there are some."""
+
+    def description(self) -> dict[str, Any]:
+        """What must be the same for a checkpoint to fit."""
+        return {
+            "algorithm": self.algorithm,
+            "settings": asdict(self._settings),
+            "seeds": self.seeds,
+            "total_steps": self.total_steps,
+            "stage": self.stage,
+            "widths": list(self.shape.widths),
+        }
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that this thread asked of it."""
+        if self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()

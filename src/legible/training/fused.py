@@ -23,17 +23,17 @@ three launches, some 2 µs each inside a CUDA graph.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from legible.training.adam import Adam
+from legible.training.gradient_step import TrainableNetworks
 from legible.training.networks import NetworkShape
 from legible.training.replay import Replay
 from legible.training.slots import FleetError
-from legible.training.steps import Learner
 
 try:
     import triton  # type: ignore[import-not-found,unused-ignore]
@@ -50,7 +50,7 @@ _ACT_ROWS = 16  # observations of a program that acts: the smallest tile again
 
 @dataclass(frozen=True)
 class FusedSettings:
-    """How the kernels are cut; measured by ``python -m legible.training.selfcheck``.
+    """How the kernels are tiled; measured by ``python -m legible.training.check_fused``.
 
     Parameters
     ----------
@@ -409,15 +409,15 @@ def check_fits(shape: NetworkShape, batch: int, settings: FusedSettings) -> None
     if len(widths) != 4 or not all(_power_of_two(width) and 16 <= width <= 256 for width in widths[1:3]):
         raise FleetError(
             "the fused kernels are for two hidden layers of 16, 32, 64, 128 or 256 units, these networks have widths "
-            f"{widths}; use engine='torch'."
+            f"{widths}; use backend='torch'."
         )
     if widths[3] > _OUT:
-        raise FleetError(f"the fused kernels are for at most {_OUT} actions, not {widths[3]}; use engine='torch'.")
+        raise FleetError(f"the fused kernels are for at most {_OUT} actions, not {widths[3]}; use backend='torch'.")
     tiles, rest = divmod(batch, settings.row_block)
     if rest or not _power_of_two(tiles) or batch % settings.weight_depth:
         raise FleetError(
             f"a batch of {batch} is no power of two times {settings.row_block} rows and a multiple of "
-            f"{settings.weight_depth}; use engine='torch', or another cut of the kernels."
+            f"{settings.weight_depth}; use backend='torch', or another tiling of the kernels."
         )
 
 
@@ -425,30 +425,30 @@ class FusedStep:
     """The update in three launches; the same interface as `TorchStep`."""
 
     def __init__(
-        self, learner: Learner, replay: Replay, adam: Adam, batch: int, settings: FusedSettings | None = None
+        self, networks: TrainableNetworks, replay: Replay, adam: Adam, batch: int, settings: FusedSettings | None = None
     ) -> None:
         if triton is None:
-            raise FleetError("engine='fused' needs Triton, which comes with PyTorch for CUDA; use engine='torch'.")
+            raise FleetError("backend='fused' needs Triton, which comes with PyTorch for CUDA; use backend='torch'.")
         self.settings = settings or FusedSettings()
-        check_fits(learner.shape, batch, self.settings)
-        self._learner, self._replay, self._adam, self._batch = learner, replay, adam, batch
-        inputs, hidden1, hidden2, actions = learner.shape.widths
+        check_fits(networks.shape, batch, self.settings)
+        self._networks, self._replay, self._adam, self._batch = networks, replay, adam, batch
+        inputs, hidden1, hidden2, actions = networks.shape.widths
         padded = -(-inputs // 8) * 8
-        n, device = len(learner.parameters), learner.parameters.device
-        cut = self.settings
-        across = triton.cdiv(hidden1, cut.out_block), triton.cdiv(hidden2, cut.out_block), 1
-        down = (triton.cdiv(width, cut.in_block) for width in (inputs, hidden1, hidden2))
+        n, device = len(networks.parameters), networks.parameters.device
+        tiling = self.settings
+        across = triton.cdiv(hidden1, tiling.out_block), triton.cdiv(hidden2, tiling.out_block), 1
+        down = (triton.cdiv(width, tiling.in_block) for width in (inputs, hidden1, hidden2))
         self._tiles = sum(a * d for a, d in zip(across, down, strict=True))
-        self.gradients = torch.zeros_like(learner.parameters)
+        self.gradients = torch.zeros_like(networks.parameters)
         # One row more than the batches have: tiles at the edge read beyond the last one.
         self._activations = torch.zeros((n * batch + 1, padded + hidden1 + hidden2), device=device)
         self._derivatives = torch.zeros((n * batch + 1, hidden1 + hidden2 + _OUT), device=device)
-        self._row_tiles = batch // cut.row_block
+        self._row_tiles = batch // tiling.row_block
         self._sums = torch.zeros((n * self._row_tiles + 1, hidden1 + hidden2 + _OUT), device=device)
         self._squares = torch.zeros((n, self._tiles), device=device)
         self._act_scratch: dict[int, Tensor] = {}
         self._shape: dict[str, Any] = {
-            "STRIDE": learner.shape.stride,
+            "STRIDE": networks.shape.stride,
             "F": inputs,
             "F_PADDED": padded,
             "H1": hidden1,
@@ -456,7 +456,7 @@ class FusedStep:
             "A": actions,
             "OUT": _OUT,
             "BATCH": batch,
-            "PRECISION": cut.precision,
+            "PRECISION": tiling.precision,
         }
 
     def __call__(self, places: Tensor, coefficients: Tensor) -> None:
@@ -467,31 +467,31 @@ class FusedStep:
 
     def update(self, coefficients: Tensor) -> None:
         """Third kernel: clip and update."""
-        learner, cut, adam = self._learner, self.settings, self._adam
-        stride = learner.shape.stride
-        _adam_kernel[(triton.cdiv(stride, cut.adam_block), len(learner.parameters))](
-            learner.parameters,
+        networks, tiling, adam = self._networks, self.settings, self._adam
+        stride = networks.shape.stride
+        _adam_kernel[(triton.cdiv(stride, tiling.adam_block), len(networks.parameters))](
+            networks.parameters,
             self.gradients,
-            learner.mean,
-            learner.square,
+            networks.mean,
+            networks.square,
             self._squares,
             coefficients,
             STRIDE=stride,
             TILES=self._tiles,
             TILES_PADDED=triton.next_power_of_2(self._tiles),
-            BLOCK=cut.adam_block,
+            BLOCK=tiling.adam_block,
             KEEP1=1.0 - adam.beta1,
             KEEP2=1.0 - adam.beta2,
             EPSILON=adam.epsilon,
             MAX_NORM=adam.max_grad_norm,
-            num_warps=cut.adam_warps,
+            num_warps=tiling.adam_warps,
         )
 
     def best_actions(self, observations: Tensor, actions: Tensor) -> None:
         """Fill ``int64[N, rows]`` with the best actions in observations ``[N, rows, features]``."""
         n, rows, inputs = observations.shape
         tiles = triton.cdiv(rows, _ACT_ROWS)
-        _, hidden1, hidden2, n_actions = self._learner.shape.widths
+        _, hidden1, hidden2, n_actions = self._networks.shape.widths
         # One for every number of rows, kept for good: captured graphs go on using it.
         scratch = self._act_scratch.get(rows)
         if scratch is None:
@@ -499,11 +499,11 @@ class FusedStep:
             self._act_scratch[rows] = scratch
         _act_kernel[(tiles, n)](
             observations,
-            self._learner.parameters,
+            self._networks.parameters,
             scratch,
             actions,
             N_ROWS=rows,
-            STRIDE=self._learner.shape.stride,
+            STRIDE=self._networks.shape.stride,
             F=inputs,
             H1=hidden1,
             H2=hidden2,
@@ -523,28 +523,28 @@ class FusedStep:
 
     def run_rows(self, places: Tensor) -> None:
         """First kernel: forward and backward through the networks."""
-        replay, cut, n = self._replay, self.settings, len(self.gradients)
+        replay, tiling, n = self._replay, self.settings, len(self.gradients)
         _rows_kernel[(self._row_tiles, n)](
             replay.observations,
             replay.actions,
             replay.targets,
             places,
-            self._learner.parameters,
+            self._networks.parameters,
             self._activations,
             self._derivatives,
             self._sums,
             CAPACITY=replay.capacity,
             PLACES_STRIDE=places.stride(0),
-            ROWS=cut.row_block,
-            DEPTH=cut.row_depth,
-            num_warps=cut.row_warps,
-            num_stages=cut.row_stages,
+            ROWS=tiling.row_block,
+            DEPTH=tiling.row_depth,
+            num_warps=tiling.row_warps,
+            num_stages=tiling.row_stages,
             **self._shape,
         )
 
     def run_weights(self, _places: Tensor | None = None) -> None:
         """Second kernel: gradients of the matrices and biases."""
-        cut, n = self.settings, len(self.gradients)
+        tiling, n = self.settings, len(self.gradients)
         _weights_kernel[(self._tiles, n)](
             self._activations,
             self._derivatives,
@@ -552,15 +552,11 @@ class FusedStep:
             self.gradients,
             self._squares,
             ROW_TILES=self._row_tiles,
-            IN=cut.in_block,
-            COLUMNS=cut.out_block,
-            DEPTH=cut.weight_depth,
+            IN=tiling.in_block,
+            COLUMNS=tiling.out_block,
+            DEPTH=tiling.weight_depth,
             TILES=self._tiles,
-            num_warps=cut.weight_warps,
-            num_stages=cut.weight_stages,
+            num_warps=tiling.weight_warps,
+            num_stages=tiling.weight_stages,
             **self._shape,
         )
-
-    def describe(self) -> dict[str, Any]:
-        """The settings as plain data."""
-        return asdict(self.settings)

@@ -1,4 +1,4 @@
-"""Many small networks of one shape as batched matrices: parameters, forward and backward passes, beginnings.
+"""Many small networks of one shape as batched matrices: parameters, forward and backward passes, initial_parameters.
 
 The parameters of N networks lie in one tensor ``[N, stride]``, a row a network, so that norms, clipping and Adam are
 one pass over one array. `layer_views` shows the same memory as matrices ``[N, in, out]`` and biases ``[N, 1, out]``.
@@ -93,7 +93,7 @@ def backward(layers: LayerViews, values: Sequence[Tensor], output_gradient: Tens
             gradient.masked_fill_(values[number] <= 0, 0.0)
 
 
-def default_beginning(shape: NetworkShape, seed: int) -> NDArray[np.float32]:
+def default_parameters(shape: NetworkShape, seed: int) -> NDArray[np.float32]:
     """Parameters as PyTorch's ``nn.Linear`` begins with, which is how Stable-Baselines3 begins a Q-network."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -101,7 +101,7 @@ def default_beginning(shape: NetworkShape, seed: int) -> NDArray[np.float32]:
     return _row(shape, modules)
 
 
-def orthogonal_beginning(shape: NetworkShape, seed: int, last_gain: float) -> NDArray[np.float32]:
+def orthogonal_parameters(shape: NetworkShape, seed: int, last_gain: float) -> NDArray[np.float32]:
     """Orthogonal matrices of gain √2 (`last_gain` for the last layer) and biases of zero: actor-critic networks."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

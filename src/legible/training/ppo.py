@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from legible.training.adam import COEFFICIENT_COLUMNS, Adam, adam_step
-from legible.training.course import Course
-from legible.training.draws import PolicyStreams, draw_orders, draw_uniform, keys_on
-from legible.training.graphs import capture, pinned
-from legible.training.networks import NetworkShape, backward, forward, layer_views, orthogonal_beginning
+from legible.training.cuda_graphs import capture
+from legible.training.fleet import Fleet, PhaseBuffers
+from legible.training.networks import NetworkShape, backward, forward, layer_views, orthogonal_parameters
+from legible.training.random_numbers import draw_orders, draw_uniform, keys_on
 from legible.training.slots import ACTION, RECORD_TAIL, REWARD, TERMINATED, TRUNCATED, FleetError, TrainingSlots
 
 _ACTOR_GAIN, _CRITIC_GAIN = 0.01, 1.0
@@ -81,28 +81,19 @@ class PpoSettings:
         return Adam(self.learning_rate, self.max_grad_norm, epsilon=1e-5)
 
 
-class PpoFleet(Course):
+class PpoFleet(Fleet):
     """N policies that learn side by side.
 
     Parameters
     ----------
-    slots
-        The environments: those of policy p in the rows p · n_envs …
-    seeds
-        A seed for every policy.
-    settings
-        The hyperparameters.
-    total_steps
-        Environment steps of a policy; the last rollout is completed.
-    device
-        Where networks and rollouts live.
-    beginnings
+    slots, seeds, settings, total_steps, device, stage
+        As for every `Fleet`.
+    initial_parameters
         Actors' and critics' parameters ``[N, stride + stride]`` to begin with; by default fresh networks.
-    stage
-        Which training of these policies it is; another stage draws other random numbers from the same seeds.
     """
 
     algorithm = "ppo"
+    _buffers: _Buffers
 
     def __init__(
         self,
@@ -112,10 +103,10 @@ class PpoFleet(Course):
         total_steps: int,
         *,
         device: torch.device | str = "cpu",
-        beginnings: NDArray[np.float32] | None = None,
+        initial_parameters: NDArray[np.float32] | None = None,
         stage: int = 0,
     ) -> None:
-        super().__init__(slots, seeds, settings, settings.n_envs, total_steps, device, stage)
+        super().__init__(slots, seeds, settings, total_steps, device, stage)
         if settings.rollout % settings.batch_size:
             raise FleetError(
                 f"a rollout of {settings.n_steps} steps in {settings.n_envs} environments is {settings.rollout} "
@@ -124,12 +115,11 @@ class PpoFleet(Course):
         self.settings = settings
         self.shape = NetworkShape((slots.width, *settings.hidden, slots.n_actions))
         self.critic_shape = NetworkShape((slots.width, *settings.hidden, 1))
-        streams = [PolicyStreams.of(seed, settings.n_envs, stage) for seed in self.seeds]
-        self._action_keys = keys_on(self.device, [s.exploration for s in streams])
-        self._order_keys = keys_on(self.device, [s.sampling for s in streams])
-        if beginnings is None:
-            beginnings = np.stack([self._beginning(s.network) for s in streams])
-        self.parameters = torch.tensor(beginnings, device=self.device)
+        self._action_keys = keys_on(self.device, [s.exploration for s in self.streams])
+        self._order_keys = keys_on(self.device, [s.sampling for s in self.streams])
+        if initial_parameters is None:
+            initial_parameters = np.stack([self._initial_row(s.network) for s in self.streams])
+        self.parameters = torch.tensor(initial_parameters, device=self.device)
         self.mean, self.square = torch.zeros_like(self.parameters), torch.zeros_like(self.parameters)
         self.gradients = torch.zeros_like(self.parameters)
         first = self.shape.stride
@@ -141,20 +131,20 @@ class PpoFleet(Course):
         works = [self.act_on_device, self.estimate_on_device, self.epoch_on_device]
         changed = [*self.tensors(with_replay=True).values(), self._buffers.draw]
         self._repeat_act, self._repeat_estimate, self._repeat_epoch = capture(works, self.device, changed)
-        slots.start([seed for s in streams for seed in s.environments])
+        self._start_environments()
 
-    def _beginning(self, seed: int) -> NDArray[np.float32]:
-        actor = orthogonal_beginning(self.shape, seed, _ACTOR_GAIN)
-        critic = orthogonal_beginning(self.critic_shape, (seed + 1) % 2**63, _CRITIC_GAIN)
+    def _initial_row(self, seed: int) -> NDArray[np.float32]:
+        actor = orthogonal_parameters(self.shape, seed, _ACTOR_GAIN)
+        critic = orthogonal_parameters(self.critic_shape, (seed + 1) % 2**63, _CRITIC_GAIN)
         return np.concatenate([actor, critic])
 
     @property
-    def updates_a_phase(self) -> int:
+    def updates_per_phase(self) -> int:
         """Updates in a phase."""
         return self.settings.n_epochs * self.settings.batches
 
     @property
-    def steps_a_phase(self) -> int:
+    def steps_per_phase(self) -> int:
         """Environment steps of a policy in a phase."""
         return self.settings.rollout
 
@@ -172,16 +162,6 @@ class PpoFleet(Course):
         self._train()
         # The host writes new records only when the device has read these.
         self.synchronize()
-
-    def _act(self) -> None:
-        """Fill the buffer of actions with sampled ones."""
-        buffers = self._buffers
-        buffers.observations_array[:] = self.slots.observations
-        buffers.device_observations.copy_(buffers.observations, non_blocking=True)
-        self._repeat_act()
-        buffers.actions.copy_(buffers.device_actions, non_blocking=True)
-        if self.device.type == "cuda":
-            torch.cuda.current_stream(self.device).synchronize()
 
     def act_on_device(self) -> None:
         """From the device's observations to actions, drawn with the actor's probabilities."""
@@ -225,13 +205,13 @@ class PpoFleet(Course):
         s, buffers = self.settings, self._buffers
         first = (self.updates // s.batches) * s.rollout
         orders = draw_orders(self._order_keys, first, s.n_epochs, s.rollout)
-        coefficients = torch.from_numpy(s.optimiser().coefficients(self.updates, self.updates_a_phase))
+        coefficients = torch.from_numpy(s.optimiser().coefficients(self.updates, self.updates_per_phase))
         coefficients = coefficients.to(self.device).view(s.n_epochs, s.batches, COEFFICIENT_COLUMNS)
         for epoch in range(s.n_epochs):
             buffers.order.copy_(orders[epoch])
             buffers.coefficients.copy_(coefficients[epoch])
             self._repeat_epoch()
-        self.updates += self.updates_a_phase
+        self.updates += self.updates_per_phase
 
     def epoch_on_device(self) -> None:
         """One pass over the rollout."""
@@ -310,22 +290,14 @@ def _advantages(
     return advantages
 
 
-class _Buffers:
-    """Memory on both sides that never moves."""
+class _Buffers(PhaseBuffers):
+    """What a fleet of PPO passes on, and its rollout."""
 
     def __init__(self, fleet: PpoFleet) -> None:
-        s, slots, device = fleet.settings, fleet.slots, fleet.device
-        n, n_envs, width, rollout = fleet.n_policies, s.n_envs, slots.width, s.rollout
-        self.observations = pinned(torch.zeros((n, n_envs, width)), device)
-        self.observations_array = self.observations.numpy().reshape(slots.n, width)
-        self.device_observations = torch.zeros((n, n_envs, width), device=device)
-        self.actions = pinned(torch.zeros((n, n_envs), dtype=torch.int64), device)
-        self.actions_array = self.actions.numpy()
-        self.device_actions = torch.zeros((n, n_envs), dtype=torch.int64, device=device)
+        s, device = fleet.settings, fleet.device
+        super().__init__(fleet, s.n_steps)
+        n, width, rollout = fleet.n_policies, fleet.slots.width, s.rollout
         self.draw = torch.zeros(1, dtype=torch.int64, device=device)
-        self.records = pinned(torch.zeros((s.n_steps, slots.n, 2 * width + RECORD_TAIL)), device)
-        self.records_array = self.records.numpy()
-        self.device_records = torch.zeros(self.records.shape, device=device)
         self.inputs = torch.zeros((n, rollout, width), device=device)
         self.taken = torch.zeros((n, rollout), dtype=torch.int64, device=device)
         self.log_probabilities = torch.zeros((n, rollout), device=device)

@@ -18,21 +18,27 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
-from stable_baselines3 import DQN, PPO
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import nn
 
-from legible.environments import EnvironmentSpec, UnfitEnvironmentError, feature_space_of
+from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
+from legible.imports import needs_extra
 from legible.policies import Activation, NetworkPolicy, OneHot, Plain, load_policy, save_policy
 from legible.streams import check_seed
 from legible.training.dqn import DqnSettings
-from legible.training.fleet import EVALUATION_EPISODES, Evaluation, evaluate
+from legible.training.plan import EVALUATION_EPISODES, PolicyEvaluation, action_names, evaluate_policy
 from legible.training.ppo import PpoSettings
 from legible.training.presets import Algorithm, Preset, preset
 
+with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"):
+    from stable_baselines3 import DQN, PPO
+    from stable_baselines3.common.buffers import ReplayBuffer
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+
 Model: TypeAlias = DQN | PPO
+# What a model counts while it learns, beside its parameters.
+_COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num", "exploration_rate")
 _REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 _DQN_NAMES = (
     "learning_rate",
@@ -67,13 +73,13 @@ class TrainingError(LegibleError):
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingResult:
     """What came out of a training."""
 
     zip: Path
     safetensors: Path
     steps: int
-    evaluation: Evaluation
+    evaluation: PolicyEvaluation
 
 
 def sb3_arguments(settings: DqnSettings | PpoSettings) -> dict[str, Any]:
@@ -103,13 +109,12 @@ def train(
     checkpoint_steps: int = 100_000,
     n_episodes: int = EVALUATION_EPISODES,
     on_progress: Callable[[int, int], None] | None = None,
-) -> Trained:
+) -> TrainingResult:
     """Train one policy with Stable-Baselines3.
 
     A training that was stopped goes on from its last checkpoint when it is called again with the same arguments; the
     episodes under way and the state of the random generators are lost, everything else is kept. The checkpoint is a
-    folder beside the output, and is removed at the end. Its zip is opened by Stable-Baselines3's own loader, which can
-    run code: do not put one there that is not yours.
+    folder beside the output, and is removed at the end; reading it runs no code that it may hold.
 
     Parameters
     ----------
@@ -138,21 +143,22 @@ def train(
 
     Returns
     -------
-    Trained
+    TrainingResult
         The files, and how the policy plays.
     """
     spec = env if isinstance(env, EnvironmentSpec) else EnvironmentSpec(env)
-    plan = _planned(spec, algo, steps, settings, reward_scale)
+    plan = _preset_with(spec, algo, steps, settings, reward_scale)
     stem = _stem(out)
     stem.parent.mkdir(parents=True, exist_ok=True)
     environments = _environments(spec, plan)
     try:
         checkpoint = _Checkpoint(stem, _description(spec, algo, plan, check_seed(seed)))
-        model = checkpoint.load(environments, device) or _fresh(environments, plan, seed, device)
+        model = _new_model(environments, plan, seed, device)
+        checkpoint.restore(model)
         remaining = plan.total_steps - model.num_timesteps
         if remaining > 0:
-            watch = _Watch(checkpoint, checkpoint_steps, plan.total_steps, on_progress)
-            model.learn(remaining, callback=watch, reset_num_timesteps=False)
+            callback = _ProgressCallback(checkpoint, checkpoint_steps, plan.total_steps, on_progress)
+            model.learn(remaining, callback=callback, reset_num_timesteps=False)
         trained = _finish(model, spec, algo, plan, seed, stem, n_episodes)
     finally:
         environments.close()
@@ -160,7 +166,7 @@ def train(
     return trained
 
 
-def _planned(
+def _preset_with(
     spec: EnvironmentSpec,
     algo: Algorithm,
     steps: int | None,
@@ -196,7 +202,7 @@ def _environments(spec: EnvironmentSpec, plan: Preset) -> VecEnv:
     return DummyVecEnv([make] * plan.settings.n_envs)
 
 
-def _fresh(environments: VecEnv, plan: Preset, seed: int, device: str) -> Model:
+def _new_model(environments: VecEnv, plan: Preset, seed: int, device: str) -> Model:
     kind = DQN if isinstance(plan.settings, DqnSettings) else PPO
     model: Model = kind("MlpPolicy", environments, seed=seed, device=device, **sb3_arguments(plan.settings))
     return model
@@ -237,37 +243,45 @@ class _Checkpoint:
             arrays = {name: getattr(buffer, name)[:filled] for name in _REPLAY}
             np.savez(self._folder / f"{number}.npz", pos=buffer.pos, full=buffer.full, **arrays)
         part = self._folder / "checkpoint.json.part"
-        part.write_text(json.dumps({"file": number, "training": self._description}))
+        counters = {name: getattr(model, name) for name in _COUNTERS if hasattr(model, name)}
+        part.write_text(json.dumps({"file": number, "training": self._description, "counters": counters}))
         part.replace(self._folder / "checkpoint.json")
         for old in self._folder.iterdir():
             if old.stem != number and old.suffix in (".zip", ".npz"):
                 old.unlink()
 
-    def load(self, environments: VecEnv, device: str) -> Model | None:
-        """The model of the checkpoint, or None when there is none."""
+    def restore(self, model: Model) -> None:
+        """Bring a new model to where the checkpoint is, if there is one.
+
+        Only numbers are read: Stable-Baselines3's loader of whole models would run code that the zip holds.
+        """
         written = self._folder / "checkpoint.json"
         if not written.is_file():
-            return None
+            return
         try:
             document = json.loads(written.read_text())
-            number, training = document["file"], document["training"]
+            training = document["training"]
+            counters = {name: document["counters"][name] for name in _COUNTERS if hasattr(model, name)}
+            zip_file, arrays_file = (self._folder / f"{int(document['file'])}{end}" for end in (".zip", ".npz"))
         except (ValueError, KeyError, TypeError) as error:
-            raise TrainingError(f"{written} is damaged ({error!r}); remove {self._folder} to start again.") from error
+            raise self._damaged(written, error) from error
         if training != self._description:
             name = next(key for key in self._description if training.get(key) != self._description[key])
             raise TrainingError(
                 f"{self._folder} is the checkpoint of another training: {name} is {training.get(name)!r} there and "
                 f"{self._description[name]!r} here. Remove it to start again, or choose another output."
             )
-        kind: type[DQN] | type[PPO] = DQN if training["algorithm"] == "dqn" else PPO
-        model: Model = kind.load(self._folder / f"{number}.zip", env=environments, device=device)
-        if isinstance(model, DQN) and model.replay_buffer is not None:
-            buffer = model.replay_buffer
-            with np.load(self._folder / f"{number}.npz") as arrays:
-                for name in _REPLAY:
-                    getattr(buffer, name)[: len(arrays[name])] = arrays[name]
-                buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
-        return model
+        try:
+            model.set_parameters(str(zip_file), device=model.device)
+            if isinstance(model, DQN) and model.replay_buffer is not None:
+                _fill(model.replay_buffer, arrays_file)
+        except Exception as error:  # what a damaged file raises depends on where the damage is
+            raise self._damaged(zip_file, error) from error
+        for name, value in counters.items():
+            setattr(model, name, value)
+
+    def _damaged(self, file: Path, error: Exception) -> TrainingError:
+        return TrainingError(f"{file} is damaged ({error!r}); remove {self._folder} to start again.")
 
     def remove(self) -> None:
         """Remove the checkpoint."""
@@ -278,7 +292,14 @@ class _Checkpoint:
         self._folder.rmdir()
 
 
-class _Watch(BaseCallback):
+def _fill(buffer: ReplayBuffer, arrays_file: Path) -> None:
+    with np.load(arrays_file) as arrays:
+        for name in _REPLAY:
+            getattr(buffer, name)[: len(arrays[name])] = arrays[name]
+        buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
+
+
+class _ProgressCallback(BaseCallback):
     """Saves checkpoints and tells how far the training is."""
 
     def __init__(
@@ -305,15 +326,12 @@ class _Watch(BaseCallback):
 
 def _finish(
     model: Model, spec: EnvironmentSpec, algo: Algorithm, plan: Preset, seed: int, stem: Path, n_episodes: int
-) -> Trained:
+) -> TrainingResult:
     """Write both files and measure the policy."""
     policy = load_policy(model)
     if not isinstance(policy, NetworkPolicy):
         raise TrainingError(f"the policy that came out is no plain network but a {type(policy).__name__}.")
-    evaluation = evaluate(policy, spec, n_episodes)
-    env = spec.make()
-    actions = tuple(action.name for action in feature_space_of(env).actions)
-    env.close()
+    evaluation = evaluate_policy(policy, spec, n_episodes)
     metadata = {
         **_description(spec, algo, plan, seed),
         "algorithm": algo.upper(),
@@ -327,12 +345,16 @@ def _finish(
     model.save(part)
     part.replace(zip_file)
     file = save_policy(
-        policy, stem.with_name(f"{stem.name}.safetensors"), metadata=metadata, action_names=actions, env_id=spec.name
+        policy,
+        stem.with_name(f"{stem.name}.safetensors"),
+        metadata=metadata,
+        action_names=action_names(spec),
+        env_id=spec.name,
     )
-    return Trained(zip_file, file, model.num_timesteps, evaluation)
+    return TrainingResult(zip_file, file, model.num_timesteps, evaluation)
 
 
-class _Spaces(gymnasium.Env[Any, Any]):
+class _SpacesOnly(gymnasium.Env[Any, Any]):
     """An environment that has spaces and nothing else: what a model of Stable-Baselines3 needs to be built."""
 
     def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
@@ -357,6 +379,11 @@ def export_sb3(policy_path: str | os.PathLike[str] | NetworkPolicy, zip_path: st
     if target.suffix != ".zip":
         raise TrainingError(f"{target}: Stable-Baselines3 keeps models in .zip files, not '{target.suffix}'.")
     policy = policy_path if isinstance(policy_path, NetworkPolicy) else load_policy(policy_path)
+    if hasattr(policy, "network"):
+        raise TrainingError(
+            f"{policy_path}: a guided policy has rules, which a zip of Stable-Baselines3 cannot hold. Play it with "
+            "legible ('legible play'), or export the network that it was made from."
+        )
     if not isinstance(policy, NetworkPolicy):
         raise TrainingError(f"{policy_path}: only plain networks can be exported, not a {type(policy).__name__}.")
     if policy.normalisation is not None:
@@ -373,7 +400,7 @@ def export_sb3(policy_path: str | os.PathLike[str] | NetworkPolicy, zip_path: st
 
 def _model_of(policy: NetworkPolicy) -> Model:
     kind = DQN if policy.kind == "values" else PPO
-    env = _Spaces(*_spaces_of(policy))
+    env = _SpacesOnly(*_spaces_of(policy))
     hidden = [layer.n_outputs for layer in policy.layers[:-1]]
     arguments = {
         **_known_hyperparameters(policy.metadata, kind),
@@ -441,7 +468,7 @@ def _spaces_of(policy: NetworkPolicy) -> tuple[spaces.Space[Any], spaces.Space[A
     if policy.env_id is not None:
         try:
             env = EnvironmentSpec(policy.env_id, arguments).make()
-        except UnfitEnvironmentError:
+        except LegibleError:
             pass
         else:
             env.close()

@@ -19,14 +19,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from highway.reference import OurStream
 from numpy.typing import NDArray
 
+from environments.highway.reference import OurStream
 from legible.environments.highway import kernel, state, synchronise
+from legible.environments.highway.configuration import settings_of
 from legible.environments.highway.env import HighwayEnv
 from legible.environments.highway.episodes import Episodes
 from legible.environments.highway.farama import FaramaEnv
-from legible.environments.highway.settings import settings_of
 from legible.streams import key_of_seed
 
 TOLERANCE = 1e-6

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from legible.environments.highway.settings import HighwaySettings, settings_of
+from legible.environments.highway.configuration import settings_of
+from legible.environments.highway.settings import HighwaySettings
 from legible.environments.highway.state import World, new_world
 from legible.environments.highway.synchronise import read_state
 from legible.streams import uniform

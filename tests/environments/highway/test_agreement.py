@@ -5,8 +5,7 @@ import pytest
 
 pytest.importorskip("highway_env")
 
-from highway.agreement import TOLERANCE, Difference, compare, is_on_threshold, play_together
-
+from environments.highway.agreement import TOLERANCE, Difference, compare, is_on_threshold, play_together
 from legible.environments.highway.settings import HighwaySettings
 
 # States in the authors' configuration and in the scenario's own; highway-env manages some ten steps a second with fifty

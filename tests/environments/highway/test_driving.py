@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from legible.environments.highway import driving, state
+from legible.environments.highway import collisions, driving, idm, neighbours, right_of_way, state, steering
+from legible.environments.highway.configuration import settings_of
 from legible.environments.highway.roads import (
     closest_lane,
     heading_at,
@@ -14,7 +15,7 @@ from legible.environments.highway.roads import (
     position_on,
     scenario_roads,
 )
-from legible.environments.highway.settings import settings_of
+from legible.environments.highway.scratch import new_scratch
 
 DT = 1 / 15
 
@@ -22,14 +23,14 @@ DT = 1 / 15
 class Scene:
     """One episode, built vehicle by vehicle; the first one is ego if `ego` is 0."""
 
-    def __init__(self, scenario="highway", ego=-1):
+    def __init__(self, scenario="highway", ego=-1, capacity=16):
         self.settings = settings_of(scenario)
         self.map = self.settings.roads()
         self.roads, self.driving = self.map.tables, self.settings.driving()
-        world = state.new_world(1, 16)
+        world = state.new_world(1, capacity)
         self.motion, self.marks, self.episode = world.motion[0], world.marks[0], world.episode[0]
         self.episode[state.EGO] = ego
-        self.scratch = driving.new_scratch(16)
+        self.scratch = new_scratch(capacity)
 
     def add(self, x, y, speed, heading=0.0, target=None, exponent=4.0):
         i = int(self.episode[state.COUNT])
@@ -56,16 +57,14 @@ class Scene:
 
     def neighbours(self, i, lane):
         self.order()
-        return driving.neighbours(self.roads, self.motion, self.count, i, lane, self.scratch)
+        return neighbours.neighbours(self.roads, self.motion, self.count, i, lane, self.scratch)
 
     def should_change(self, i, lane):
         self.order()
-        return driving.should_change(
-            self.roads, self.driving, self.motion, self.marks, self.count, i, lane, self.scratch
-        )
+        return idm.should_change(self.roads, self.driving, self.motion, self.marks, self.count, i, lane, self.scratch)
 
     def interaction(self, i, front):
-        return driving.interaction(self.roads, self.driving, self.motion, self.marks, self.count, i, front)
+        return idm.interaction(self.roads, self.driving, self.motion, self.marks, self.count, i, front)
 
 
 # IDM ------------------------------------------------------------------------------------------------------------------
@@ -74,14 +73,14 @@ class Scene:
 def test_free_road_acceleration():
     scene = Scene()
     i = scene.add(100, 4, speed=25, target=30)
-    found = driving.free_acceleration(scene.roads, scene.driving, scene.motion, scene.marks, i, 4.0)
+    found = idm.free_acceleration(scene.roads, scene.driving, scene.motion, scene.marks, i, 4.0)
     assert found == pytest.approx(3 * (1 - (25 / 30) ** 4))
 
 
 def test_target_speed_ends_at_the_limit():
     scene = Scene()
     i = scene.add(100, 4, speed=30, target=36)  # the limit is 30
-    assert driving.free_acceleration(scene.roads, scene.driving, scene.motion, scene.marks, i, 4.0) == 0.0
+    assert idm.free_acceleration(scene.roads, scene.driving, scene.motion, scene.marks, i, 4.0) == 0.0
 
 
 def test_a_driver_who_wants_to_stand_brakes_with_all_its_might():
@@ -242,7 +241,7 @@ def test_steering_towards_the_middle():
     # 0.6 m to the right at 20 m/s: 1 m/s to the left is wanted, a heading of -asin(1/20), to be reached with 5/s.
     scene = Scene()
     i = scene.add(100, 4.6, speed=20)
-    slip = driving.steer(scene.roads, scene.motion, i, 1)
+    slip = steering.steer(scene.roads, scene.motion, i, 1)
     assert slip == pytest.approx(2.5 / 20 * 5 * -np.arcsin(1 / 20))
 
 
@@ -256,7 +255,7 @@ def test_the_slip_stands_for_the_steering_angle():
         heading = np.clip(np.arcsin(np.clip(-(y - 4) / 0.6 / divisor, -1, 1)), -np.pi / 4, np.pi / 4)
         angle = np.arctan(2 * np.tan(np.arcsin(np.clip(2.5 / divisor * 5 * heading, -1, 1))))
         expected = np.sin(np.arctan(np.tan(np.clip(angle, -np.pi / 3, np.pi / 3)) / 2))
-        assert driving.steer(scene.roads, scene.motion, i, 1) == pytest.approx(expected, abs=1e-12)
+        assert steering.steer(scene.roads, scene.motion, i, 1) == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_frame_of_the_bicycle():
@@ -335,7 +334,7 @@ def test_a_collision():
 
 def test_a_collision_to_come():
     # 5.5 m apart; within a frame the faster one closes in by 10 m/s / 15 = 0.67 m.
-    touching, meeting, x, y = driving.rectangles_meet(
+    touching, meeting, x, y = collisions.rectangles_meet(
         5.5, 0.0, 10 * DT, 0.0, (1.0, 0.0, 5.0, 2.0), (1.0, 0.0, 5.0, 2.0)
     )
     assert (touching, meeting) == (False, True)
@@ -343,12 +342,41 @@ def test_a_collision_to_come():
 
 
 def test_no_collision_beside_each_other():
-    assert driving.rectangles_meet(0.0, 2.1, 0.0, 0.0, (1.0, 0.0, 5.0, 2.0), (1.0, 0.0, 5.0, 2.0)) == (
+    assert collisions.rectangles_meet(0.0, 2.1, 0.0, 0.0, (1.0, 0.0, 5.0, 2.0), (1.0, 0.0, 5.0, 2.0)) == (
         False,
         False,
         0.0,
         0.0,
     )
+
+
+@pytest.mark.parametrize(("scenario", "ego"), [("highway", -1), ("highway", 17), ("highway-fast", 17), ("merge", 3)])
+def test_a_pile_up_of_all_is_that_of_a_plain_loop(scenario, ego):
+    """Sixty vehicles, most of them within reach of all others: 1,770 pairs, and merge's obstacle."""
+    rng = np.random.default_rng(4)
+    scene = Scene(scenario, ego=ego, capacity=60)
+    middle = scene.roads.obstacles[0] if len(scene.roads.obstacles) else (100.0, 4.0)
+    for _ in range(60):
+        x, y = middle + rng.normal(0, 2, 2)
+        scene.add(x, y, speed=rng.uniform(-5, 30), heading=rng.uniform(-3, 3))
+    scene.order()
+    expected = scene.motion.copy(), scene.marks.copy()
+    met = 0
+    for i in range(60):
+        for j in range(i + 1, 60):
+            if scenario != "highway-fast" or ego in (i, j):
+                dx, dy = scene.motion[[state.X, state.Y], j] - scene.motion[[state.X, state.Y], i]
+                if np.hypot(dx, dy) <= np.sqrt(29) + scene.motion[state.SPEED, i] * scene.driving.dt:
+                    met += 1
+                    collisions._collide_pair(scene.roads, scene.driving.dt, *expected, 60, i, j)
+        for k, obstacle in enumerate(scene.roads.obstacles):
+            reach = (np.sqrt(29) + np.sqrt(8)) / 2 + scene.motion[state.SPEED, i] * scene.driving.dt
+            if np.hypot(*(obstacle - scene.motion[[state.X, state.Y], i])) <= reach:
+                collisions._collide_pair(scene.roads, scene.driving.dt, *expected, 60, i, 60 + k)
+    assert met > (8 * 60 if scenario != "highway-fast" else 40)
+    collisions.collide(scene.roads, scene.driving, scene.motion, scene.marks, 60, ego, scene.scratch)
+    np.testing.assert_array_equal(scene.motion, expected[0])
+    np.testing.assert_array_equal(scene.marks, expected[1])
 
 
 def test_others_pass_through_each_other_on_the_fast_highway():
@@ -390,14 +418,14 @@ def at_crossing(*placed):
 def test_right_of_way():
     # From the south (priority 1) and from the west (priority 3), both straight on.
     scene = at_crossing((("o0", "ir0", 0), 95, "o2"), (("o1", "ir1", 0), 95, "o3"))
-    assert driving.who_yields(scene.roads, scene.motion, scene.marks, 0, 1) == 0
-    assert driving.who_yields(scene.roads, scene.motion, scene.marks, 1, 0) == 0
+    assert right_of_way.who_yields(scene.roads, scene.motion, scene.marks, 0, 1) == 0
+    assert right_of_way.who_yields(scene.roads, scene.motion, scene.marks, 1, 0) == 0
 
 
 def test_the_one_behind_yields_among_equals():
     scene = at_crossing((("o0", "ir0", 0), 50, "o2"), (("o0", "ir0", 0), 60, "o2"))
-    assert driving.who_yields(scene.roads, scene.motion, scene.marks, 0, 1) == 0
-    assert driving.who_yields(scene.roads, scene.motion, scene.marks, 1, 0) == 0
+    assert right_of_way.who_yields(scene.roads, scene.motion, scene.marks, 0, 1) == 0
+    assert right_of_way.who_yields(scene.roads, scene.motion, scene.marks, 1, 0) == 0
 
 
 def test_yielding_begins_and_ends_with_the_rules_rhythm():

@@ -96,7 +96,7 @@ def test_shipped_relations_fit(namespace, scenario):
     actions = INTERSECTION_ACTIONS if scenario == "Intersection" else ACTIONS
     space = highway_features(actions=actions, ranges=RANGES)
     shipped = shipped_relations(f"{namespace}/{scenario}-v0")
-    defaults = [relation for _, path, default in shipped if default for relation in load_relations(path, space)]
+    defaults = [relation for file in shipped if file.default for relation in load_relations(file.path, space)]
     mirror = scenario != "Intersection"
     assert {r.name for r in defaults} == {"next vehicle", "previous vehicle", *(["mirror"] if mirror else [])}
     rule = parse_rule("-FASTER <- vehicle1.presence & 0 < vehicle1.x <= 0.2 & 0 < vehicle1.y <= 0.2", space)

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from highway.reference import SCENARIOS, live, smaller, state_of
 from numpy.typing import NDArray
 
-from legible.environments.highway.driving import new_scratch
+from environments.highway.reference import SCENARIOS, live, smaller, state_of
+from legible.environments.highway.configuration import settings_of
 from legible.environments.highway.observation import OBSERVABLE, observe
-from legible.environments.highway.settings import HighwaySettings, settings_of
+from legible.environments.highway.scratch import new_scratch
+from legible.environments.highway.settings import HighwaySettings
 from legible.environments.highway.state import COUNT, EGO, LANE, SPEED, World, X, Y, new_world, place_vehicle
 
 SEVEN = ["presence", "x", "y", "vx", "vy", "cos_h", "sin_h"]

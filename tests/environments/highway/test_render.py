@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("highway_env")
 
 from legible.environments.highway import render, state
+from legible.environments.highway.configuration import settings_of
 from legible.environments.highway.render import Picture, Traffic, describe_roads, describe_traffic, to_text
-from legible.environments.highway.settings import settings_of
 
 SCALE = 5.0
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from highway.reference import SCENARIOS, live, smaller, state_of
 
+from environments.highway.reference import SCENARIOS, live, smaller, state_of
+from legible.environments.highway.configuration import settings_of
 from legible.environments.highway.rewards import judge
-from legible.environments.highway.settings import HighwaySettings, settings_of
+from legible.environments.highway.settings import HighwaySettings
 from legible.environments.highway.state import RUNNING, TERMINATED, TRUNCATED, World
 
 # Weights that nobody would choose by accident.

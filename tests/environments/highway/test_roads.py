@@ -8,8 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from legible.environments import EnvironmentSpec
 from legible.environments.highway import roads as geometry
 from legible.environments.highway.roads import RoadError, scenario_roads
+from legible.errors import LegibleError
 
 SCENARIOS = ["highway", "merge", "roundabout", "intersection"]
 
@@ -103,9 +105,18 @@ def test_reading_roads_leaves_highway_env_alone():
 
 def test_without_highway_env_it_says_what_to_install(monkeypatch):
     scenario_roads.cache_clear()
-    monkeypatch.setitem(sys.modules, "highway_env.envs.merge_env", None)
-    with pytest.raises(RoadError, match=r"legible-rl\[highway\]"):
+    monkeypatch.setitem(sys.modules, "highway_env", None)
+    with pytest.raises(LegibleError, match=r"the roads of 'merge' need highway_env.*legible-rl\[highway\]"):
         scenario_roads("merge")
+    with pytest.raises(LegibleError, match=r"legible-rl\[highway\]"):
+        EnvironmentSpec("legible/Merge-v0").make()
+    with pytest.raises(LegibleError, match=r"Farama's driving scenarios need highway_env.*legible-rl\[highway\]"):
+        EnvironmentSpec("farama/Merge-v0").make()
+
+
+def test_more_obstacles_than_there_is_room_for_are_refused():
+    with pytest.raises(RoadError, match="9 obstacles lie on the road; 8 are the most"):
+        geometry.from_network(None, [None] * 9)
 
 
 def test_unknown_roads_and_lanes():

@@ -7,13 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from legible.environments.highway.settings import (
-    HIGHWAY_ENV_DEFAULTS,
-    SCENARIOS,
-    HighwayError,
-    HighwaySettings,
-    settings_of,
-)
+from legible.environments.highway.configuration import settings_of
+from legible.environments.highway.presets import HIGHWAY_ENV_DEFAULTS
+from legible.environments.highway.settings import SCENARIOS, HighwayError, HighwaySettings
 from legible.environments.highway.state import INTERSECTION
 
 CLASSES = {

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from highway.reference import SCENARIOS, OurStream, live, smaller, state_of
 from numpy.typing import NDArray
 from scipy import stats
 
+from environments.highway.reference import SCENARIOS, OurStream, live, smaller, state_of
 from legible.environments.highway import spawn
-from legible.environments.highway.driving import new_scratch
-from legible.environments.highway.settings import HighwaySettings, settings_of
+from legible.environments.highway.configuration import settings_of
+from legible.environments.highway.scratch import new_scratch
+from legible.environments.highway.settings import HighwaySettings
 from legible.environments.highway.state import (
     COUNT,
     DRAWS,

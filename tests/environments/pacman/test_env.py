@@ -1,6 +1,8 @@
 """The Gymnasium side of PAC-Man: single and vector environments, seeds, resets, state, pictures and bad input."""
 
 import sys
+import time
+import tracemalloc
 from dataclasses import replace
 
 import gymnasium
@@ -10,9 +12,11 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import legible
+from legible.environments import EnvironmentSpec
 from legible.environments.pacman import GhostState, MazeError, PacmanEnv, PacmanError, PacmanVectorEnv, load_maze
 from legible.environments.pacman.maze import parse_maze
 from legible.environments.registration import PACMAN_LEVELS, register_envs
+from legible.errors import LegibleError
 
 IDS = [f"legible/{name}-v0" for name in PACMAN_LEVELS]
 SMALL = "legible/PacmanSmall-v0"
@@ -274,6 +278,41 @@ def test_a_maze_with_too_many_cells_is_refused() -> None:
         parse_maze("%" * 102 + "\n" + row * 41 + "%P" + "." * 99 + "%\n" + "%" * 102)
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: "%" * 10**7, "cannot be read: File name too long"),
+        (lambda: "%" * 10**7 + "\n", "the maze is too large"),
+        (lambda: "%" * 10**5 + "\n" + "P" * 10**5 + "\n", r"one Pac-Man \('P'\) is needed, 100000 \("),
+        (lambda: "\n" * 10**7, "the maze is too large"),
+        (lambda: "\n" * 2**18, "the maze is empty"),
+        (lambda: "\n" * 2**17 + "%%%%\n%P.%\n%%%", "line 131075 has 3 signs, line 131073 has 4"),
+        (lambda: ("%" + " " * 510 + "%\n") * 510 + "P" + "." * 511, "4096 is the most"),
+        (lambda: "no\0file", "cannot be read: it is not a text file"),
+    ],
+)
+def test_absurd_mazes_are_refused_at_once(make, message: str) -> None:
+    maze = make()
+    tracemalloc.start()
+    started = time.process_time()
+    with pytest.raises(MazeError, match=message) as refused:
+        load_maze(maze)
+    seconds, (_, most) = time.process_time() - started, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert seconds < 3  # under tracemalloc, which takes most of it
+    assert most < 100e6
+    assert len(str(refused.value)) < 500
+
+
+def test_of_an_endless_file_only_the_beginning_is_read(tmp_path) -> None:
+    path = tmp_path / "large.lay"
+    with path.open("wb") as file:
+        file.write(b"%%%%\n%P.%\n%%%%\n")
+        file.truncate(2**34)  # a hole that takes no room
+    with pytest.raises(MazeError, match=r"large\.lay: the maze is too large"):
+        load_maze(path)
+
+
 @pytest.mark.parametrize("suffix", [".lay", ".board"])
 def test_mazes_are_read_from_files(tmp_path, suffix: str) -> None:
     text = (
@@ -445,9 +484,16 @@ def test_window(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_window_without_pygame_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pygame", None)
-    env = PacmanEnv(render_mode="human")
-    with pytest.raises(PacmanError, match=r"legible-rl\[human\]"):
-        env.reset(seed=0)
+    with pytest.raises(LegibleError, match=r"windows .* need pygame.*legible-rl\[human\]"):
+        PacmanEnv(render_mode="human")
+
+
+def test_without_the_boards_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pacai", None)
+    for make in (EnvironmentSpec(SMALL).make, lambda: EnvironmentSpec(SMALL).make_batch(2)):
+        with pytest.raises(LegibleError, match=r"level 'small' need pacai.*pip install 'legible-rl\[pacman\]'"):
+            make()
+    assert EnvironmentSpec(SMALL, {"maze": "%%%%\n%P.%\n%%%%"}).make().observation_space.shape == (21,)
 
 
 def test_registering_twice_changes_nothing() -> None:

@@ -5,8 +5,8 @@ from importlib import resources
 
 import numpy as np
 import pytest
-from test_pacman_rules import SCENARIOS, Scenario, play
 
+from environments.pacman.test_rules import SCENARIOS, Scenario, play
 from legible.environments.pacman import GhostState, Maze, PacmanError, PacmanSettings, PacmanState, kernel
 from legible.environments.pacman.games import Games
 from legible.environments.pacman.maze import parse_maze

@@ -19,9 +19,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from legible.environments.highway.features import WORDS_OF_ACTIONS, highway_features
-from legible.environments.highway.settings import AUTHORS_CONFIGURATION, HighwayError
+from legible.environments.highway.presets import AUTHORS_CONFIGURATION
+from legible.environments.highway.settings import HighwayError
 from legible.errors import did_you_mean
 from legible.features import Action, FeatureSpace
+from legible.imports import optional_package
 
 SCENARIOS = {
     "highway": "highway_env.envs.highway_env:HighwayEnv",
@@ -141,12 +143,8 @@ def _scenario_class(scenario: str) -> Any:
         hint = did_you_mean(scenario, SCENARIOS) or f" The scenarios are {', '.join(SCENARIOS)}."
         raise HighwayError(f"highway-env has no scenario {scenario!r} that is known here.{hint}")
     module, _, name = SCENARIOS[scenario].partition(":")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except ImportError as error:
-        raise HighwayError(
-            f"Farama's highway-env cannot be imported ({error}); install it with pip install 'legible-rl[highway]'."
-        ) from error
+    optional_package("highway_env", "highway", "Farama's driving scenarios")
+    return getattr(importlib.import_module(module), name)
 
 
 def _check_keys(config: Mapping[str, Any], known: Mapping[str, Any], scenario: str) -> None:
@@ -165,7 +163,8 @@ def farama_features(env: gymnasium.Env[Any, Any]) -> FeatureSpace | None:
     ('ego.presence', 'ego.x', 'ego.y', 'ego.vx', 'ego.vy', 'vehicle1.presence')
     """
     inner: Any = env.unwrapped
-    seen, moves = inner.observation_type, inner.action_type
+    seen: Any = getattr(inner, "observation_type", None)
+    moves: Any = getattr(inner, "action_type", None)
     if type(seen).__name__ != "KinematicObservation" or type(moves).__name__ != "DiscreteMetaAction":
         return None
     return highway_features(

@@ -13,10 +13,11 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from legible.environments.highway.compiled import compiled
-from legible.environments.highway.driving import Scratch, command_ego, new_scratch, simulate_frames
+from legible.environments.highway.driving import command_ego, simulate_frames
 from legible.environments.highway.observation import Viewing, observe
 from legible.environments.highway.rewards import Rewarding, judge
 from legible.environments.highway.roads import Roads
+from legible.environments.highway.scratch import Scratch, new_scratch
 from legible.environments.highway.spawn import Spawning, renew_traffic, start_episode
 from legible.environments.highway.state import RUNNING, STATUS, STEPS, Driving, World
 from legible.streams import next_key

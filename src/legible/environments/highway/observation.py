@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.environments.highway.compiled import compiled, inlined
-from legible.environments.highway.driving import Scratch
 from legible.environments.highway.roads import (
     FIRST_LANE,
     LANE_LENGTH,
@@ -24,6 +23,7 @@ from legible.environments.highway.roads import (
     position_on,
     wrap_to_pi,
 )
+from legible.environments.highway.scratch import Scratch
 from legible.environments.highway.state import (
     ANY_LANE,
     COS,

@@ -34,6 +34,7 @@ from legible.environments.highway.state import (
     ROUTE_LENGTH,
 )
 from legible.errors import LegibleError
+from legible.imports import optional_package
 
 # Columns of `Roads.lanes` (float64). Straight and sine lanes have a start, circular lanes a centre in the same place.
 START_X, START_Y, DIRECTION_X, DIRECTION_Y, LANE_HEADING = 0, 1, 2, 3, 4
@@ -51,6 +52,7 @@ STRAIGHT, SINE, CIRCULAR = 0, 1, 2
 FIRST_LANE, LANES, FROM, TO = 0, 1, 2, 3
 
 DEFAULT_WIDTH = 4.0  # of highway-env's lanes
+MAX_OBSTACLES = 8  # for which the kernels have room; highway-env's scenarios have one at most
 # Where highway-env makes the roads of a scenario: module, class, method.
 _MAKERS = {
     "highway": ("highway_env", "HighwayEnv", "_create_road"),
@@ -130,13 +132,8 @@ def scenario_roads(scenario: str, lanes_count: int = 0) -> RoadMap:
     if scenario not in _MAKERS:
         raise RoadError(f"there are no roads for {scenario!r}; there are {', '.join(_MAKERS)}.")
     module_name, class_name, method = _MAKERS[scenario]
-    try:
-        module = importlib.import_module(f"highway_env.envs.{module_name}")
-    except ImportError as error:
-        raise RoadError(
-            f"the roads of {scenario!r} are read from highway-env, which cannot be imported ({error}): "
-            "pip install 'legible-rl[highway]'."
-        ) from error
+    optional_package("highway_env", "highway", f"the roads of {scenario!r}")
+    module = importlib.import_module(f"highway_env.envs.{module_name}")
     maker = getattr(module, class_name)
     blank = maker.__new__(maker)
     blank.config = {**maker.default_config(), **({"lanes_count": lanes_count} if lanes_count else {})}
@@ -146,6 +143,8 @@ def scenario_roads(scenario: str, lanes_count: int = 0) -> RoadMap:
 
 def from_network(network: Any, obstacles: Sequence[Any] = ()) -> RoadMap:
     """Read a ``RoadNetwork`` of highway-env's, with the obstacles that lie on it."""
+    if len(obstacles) > MAX_OBSTACLES:
+        raise RoadError(f"{len(obstacles)} obstacles lie on the road; {MAX_OBSTACLES} are the most.")
     lanes = [
         _read_lane(origin, destination, lane)
         for origin, roads in network.graph.items()

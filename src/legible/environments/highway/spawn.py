@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.environments.highway.compiled import compiled, inlined
-from legible.environments.highway.driving import Scratch, nearest_speed, simulate_frames
+from legible.environments.highway.driving import nearest_speed, simulate_frames
 from legible.environments.highway.roads import (
     LANE_LENGTH,
     SPEED_LIMIT,
@@ -27,6 +27,7 @@ from legible.environments.highway.roads import (
     plan_route,
     position_on,
 )
+from legible.environments.highway.scratch import Scratch
 from legible.environments.highway.state import (
     COUNT,
     DRAWS,
@@ -232,6 +233,22 @@ def _draw_exponent(motion: NDArray[np.float64], episode: NDArray[np.int64], key:
     motion[EXPONENT, i] = _draw_between(episode, key, _EXPONENT_LOW, _EXPONENT_HIGH)
 
 
+@inlined
+def _send(
+    roads: Roads,
+    spawning: Spawning,
+    motion: NDArray[np.float64],
+    marks: NDArray[np.int32],
+    episode: NDArray[np.int64],
+    key: np.uint64,
+    i: int,
+    goal: int,
+) -> None:
+    """Give vehicle i a route to one of the goals, and a driver."""
+    plan_route(roads, marks, i, marks[LANE, i], spawning.goals[goal])
+    _draw_exponent(motion, episode, key, i)
+
+
 # Scenarios ------------------------------------------------------------------------------------------------------------
 
 
@@ -302,8 +319,7 @@ def _start_roundabout(
         goal = spawning.destination
         if number > 0 or goal < 0:
             goal = _draw_below(episode, key, 3)
-        plan_route(roads, marks, i, marks[LANE, i], spawning.goals[goal])
-        _draw_exponent(motion, episode, key, i)
+        _send(roads, spawning, motion, marks, episode, key, i, goal)
 
 
 @compiled
@@ -364,16 +380,21 @@ def _try_to_enter(
     if episode[COUNT] == motion.shape[1] or _is_taken(motion, episode, x, y):
         return
     i = _add(roads, motion, marks, episode, lane, there, speed)
-    plan_route(roads, marks, i, marks[LANE, i], spawning.goals[goal])
-    _draw_exponent(motion, episode, key, i)
+    _send(roads, spawning, motion, marks, episode, key, i, goal)
+
+
+@inlined
+def _distance(motion: NDArray[np.float64], i: int, x: float, y: float) -> float:
+    """How far vehicle i is from a place."""
+    dx, dy = motion[X, i] - x, motion[Y, i] - y
+    return np.sqrt(dx * dx + dy * dy)
 
 
 @compiled
 def _is_taken(motion: NDArray[np.float64], episode: NDArray[np.int64], x: float, y: float) -> bool:
     """Whether some vehicle is too close to a place for another to enter there."""
-    for i in range(episode[COUNT]):
-        dx, dy = motion[X, i] - x, motion[Y, i] - y
-        if np.sqrt(dx * dx + dy * dy) < _ROOM:
+    for i in range(episode[COUNT]):  # noqa: SIM110 (a generator cannot be compiled)
+        if _distance(motion, i, x, y) < _ROOM:
             return True
     return False
 
@@ -385,8 +406,7 @@ def _clear_around_ego(motion: NDArray[np.float64], marks: NDArray[np.int32], epi
     x, y = motion[X, ego], motion[Y, ego]
     kept = 0
     for i in range(episode[COUNT]):
-        dx, dy = motion[X, i] - x, motion[Y, i] - y
-        if i == ego or not np.sqrt(dx * dx + dy * dy) < _ROOM_FOR_EGO:
+        if i == ego or not _distance(motion, i, x, y) < _ROOM_FOR_EGO:
             _keep(motion, marks, episode, i, kept)
             kept += 1
     episode[COUNT] = kept

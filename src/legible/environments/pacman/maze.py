@@ -19,11 +19,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from legible.errors import LegibleError
+from legible.imports import optional_package
 
 Cell = tuple[int, int]
 LineOf = Callable[[Cell], int]  # the line of the text in which a cell stands
 MAX_GHOSTS = 4  # the observation of the original level holds four
-MAX_CELLS = 4096  # the tables hold a number for every pair of cells
+MAX_CELLS = 4096  # open ones; the tables hold a number for every pair of them
+MAX_TEXT = 2**18  # signs of a maze's text, walls and header included
 LEVELS = ("small", "medium", "original")
 # dx, dy of North, South, East, West: the order of the actions, in which ties are broken
 STEPS = ((0, 1), (0, -1), (1, 0), (-1, 0))
@@ -61,35 +63,39 @@ def load_maze(source: str | Path | Maze) -> Maze:
     if isinstance(source, Maze):
         return source
     if isinstance(source, str) and source in LEVELS:
-        board = importlib.resources.files("pacai") / "resources" / "boards" / f"classic-{source}.board"
+        boards = optional_package("pacai", "pacman", f"boards such as PAC-Man's level {source!r}")
+        board = importlib.resources.files(boards) / "resources" / "boards" / f"classic-{source}.board"
         return parse_maze(board.read_text(encoding="utf-8"), name=source)
     if isinstance(source, str) and "\n" in source:
         return parse_maze(source)
     path = Path(source)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_TEXT + 1)
+    except (OSError, ValueError) as error:  # a name that no file can have, or a file that is no text
         reason = getattr(error, "strerror", None) or "it is not a text file"
         raise MazeError(
-            f"maze {str(source)!r} cannot be read: {reason}. Give one of {', '.join(LEVELS)}, the path of a .lay or "
-            ".board file, or the text of a maze."
+            f"maze {_shortened(str(source))!r} cannot be read: {reason}. Give one of {', '.join(LEVELS)}, the path of "
+            "a .lay or .board file, or the text of a maze, which has several lines."
         ) from error
     return parse_maze(text, name=path.name)
 
 
+def _shortened(text: str, most: int = 80) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def parse_maze(text: str, name: str = "maze") -> Maze:
     """Read a maze from its text; errors name the line."""
+    if len(text) > MAX_TEXT:
+        raise MazeError(f"{name}: the maze is too large: its text may have {MAX_TEXT} signs at the most.")
     lines = text.splitlines()
     rule = next((i for i, line in enumerate(lines) if line.strip() == "---"), None)
-    first = 0 if rule is None else rule + 1
-    rows = lines[first:]
-    while rows and not rows[0].strip():
-        rows, first = rows[1:], first + 1
-    while rows and not rows[-1].strip():
-        rows = rows[:-1]
-    if not rows:
+    written = [i for i, line in enumerate(lines) if line.strip() and (rule is None or i > rule)]
+    if not written:
         raise MazeError(f"{name}: the maze is empty.")
-    return _build(rows, first, name, pacman_sign="P" if rule is None else "0")
+    first, last = written[0], written[-1]
+    return _build(lines[first : last + 1], first, name, pacman_sign="P" if rule is None else "0")
 
 
 def _build(rows: list[str], first: int, name: str, pacman_sign: str) -> Maze:
@@ -107,7 +113,7 @@ def _build(rows: list[str], first: int, name: str, pacman_sign: str) -> Maze:
             at.setdefault(sign, []).append((x, height - 1 - i))
     pacman = at.get(pacman_sign, [])
     if len(pacman) != 1:
-        where = ", ".join(f"line {first + height - y}" for _, y in pacman)
+        where = _shortened(", ".join(f"line {first + height - y}" for _, y in pacman[:MAX_CELLS]))
         found = f"{len(pacman)} ({where})" if pacman else "none"
         raise MazeError(f"{name}: one Pac-Man ({pacman_sign!r}) is needed, {found} found.")
 
@@ -214,13 +220,16 @@ def maze_tables(maze: Maze) -> Tables:
     )
 
 
+@njit(cache=True)
 def _ranks(order: NDArray[np.int16]) -> NDArray[np.int16]:
     """Invert every row of `order`; a cell that cannot be reached comes after all others."""
     n = len(order)
-    rank = np.full((n, n + 1), n, np.int16)
-    # The extra column takes the entries −1, which stand for no cell.
-    np.put_along_axis(rank, order.astype(np.int64), np.arange(n, dtype=np.int16)[None, :], axis=1)
-    return np.ascontiguousarray(rank[:, :n])
+    rank = np.full((n, n), n, np.int16)
+    for source in range(n):
+        for place in range(n):
+            if order[source, place] >= 0:
+                rank[source, order[source, place]] = place
+    return rank
 
 
 @njit(cache=True)

@@ -3,9 +3,10 @@
 `check_relations` takes states, maps them, and looks at what the environment makes of both. How it looks depends on what
 the environment allows:
 
-- **PAC-Man** (`pacman`): the state itself is turned or mirrored together with the maze. The observation of the image
-  must be the image of the observation; and after a in the state and a′ in its image, with ghosts that make the same
-  choices, reward, outcome and observation must correspond again. Exact; disagreements are split by cause.
+- **A way of the domain's own**, such as PAC-Man's (`pacman`): the state itself is turned or mirrored together with the
+  maze. The observation of the image must be the image of the observation; and after a in the state and a′ in its image,
+  with ghosts that make the same choices, reward, outcome and observation must correspond again. Exact; disagreements
+  are split by cause.
 - **States that can be set** (`settable`; CartPole, MountainCar, Acrobot, and what `STATE_SETTERS` is told of): the
   image of an observation is set as the state, and one step is taken in both. Exact up to rounding.
 - **A table of transitions** ``P`` (`settable`; FrozenLake and its like): both distributions, state by state. Exact.
@@ -18,42 +19,47 @@ The answer for each pair of actions is a `RelationCheck`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import gymnasium
-from gymnasium import spaces
 
-from legible.environments import Env, EnvironmentSpec, as_environment, feature_space_of, own_feature_space
-from legible.environments.pacman import PacmanEnv
+from legible.environments import (
+    Env,
+    EnvironmentSpec,
+    as_environment,
+    domain_of,
+    feature_space_of,
+    load_by_name,
+)
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.relations.check.answers import (
     Checker,
+    CheckInputs,
+    CheckVerdict,
     Counterexample,
     Difference,
-    Progress,
+    OnProgress,
     RelationCheck,
-    Study,
-    Verdict,
     cannot_tell,
     state_in_words,
 )
-from legible.relations.check.pacman import PacmanChecker
-from legible.relations.check.settable import STATE_SETTERS, StateChecker, StateSetter, TableChecker
+from legible.relations.check.settable import STATE_SETTERS, StateSetter, settable_checker
 from legible.relations.check.transitions import TransitionChecker
-from legible.relations.file import shipped_features
-from legible.relations.relation import MetamorphicRelation, RelationError, by_name
+from legible.relations.relation import MetamorphicRelation, by_name
+from legible.relations.values import RelationError
 from legible.streams import check_seed
 
 __all__ = [
     "STATE_SETTERS",
+    "CheckInputs",
+    "CheckVerdict",
+    "Checker",
     "Counterexample",
     "Difference",
     "RelationCheck",
     "StateSetter",
-    "Verdict",
     "check_relations",
-    "features_of",
     "state_in_words",
 ]
 
@@ -68,7 +74,7 @@ def check_relations(
     episodes: int | None = None,
     states: int = DEFAULT_STATES,
     seed: int = 0,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[RelationCheck]:
     """Find out whether an environment agrees with relations; one answer for every relation and pair of actions.
 
@@ -79,7 +85,7 @@ def check_relations(
     relations
         The relations, as `legible.relations.load_relations` gives them.
     space
-        Names of features and actions; found by `features_of` when left out.
+        Names of features and actions; those of `legible.environments.resolve_names` when left out.
     episodes
         Episodes that are played to find states or transitions; every way of checking has its own default.
     states
@@ -96,18 +102,17 @@ def check_relations(
     environment = as_environment(environment)
     own = isinstance(environment, EnvironmentSpec)
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
-    report = on_progress or _say_nothing
     try:
-        features = features_of(env, environment.name if isinstance(environment, EnvironmentSpec) else "", space)
+        features = feature_space_of(env, space)
         for relation in relations:
             _check_fit(relation, features)
-        study = Study(env, features, episodes, states, seed, report)
-        checker = _choose_checker(study)
+        inputs = CheckInputs(env, features, episodes, states, seed, on_progress)
+        checker = _choose_checker(inputs)
         answers = []
         for group in by_name(relations).values():
             for relation in group:
                 answers.append(_check_one(checker, relation, group, features))
-                report(len(answers) / len(relations), "comparing")
+                inputs.report(len(answers) / len(relations), "comparing")
     finally:
         if own:
             env.close()
@@ -125,10 +130,6 @@ def _check_fit(relation: MetamorphicRelation, space: FeatureSpace) -> None:
         )
 
 
-def _say_nothing(share: float, what: str) -> None:
-    """Report no progress."""
-
-
 def _check_one(
     checker: Checker,
     relation: MetamorphicRelation,
@@ -141,14 +142,6 @@ def _check_one(
         return cannot_tell(relation, space, checker.method, 0, str(error).removesuffix("."))
 
 
-def features_of(env: Env, name: str = "", names: FeatureSpace | None = None) -> FeatureSpace:
-    """Return names of features and actions: those given, the environment's own, those that come with the package."""
-    if names is None and own_feature_space(env) is None:
-        spec_id = env.spec.id if env.spec is not None else ""
-        names = shipped_features(name.rpartition(":")[2] or spec_id)
-    return feature_space_of(env, names)
-
-
 # Wrappers that leave observations, actions and rewards alone.
 _PLAIN_WRAPPERS = (
     gymnasium.wrappers.OrderEnforcing,
@@ -158,15 +151,13 @@ _PLAIN_WRAPPERS = (
 )
 
 
-def _choose_checker(study: Study) -> Checker:
-    env = study.env
+def _choose_checker(inputs: CheckInputs) -> Checker:
+    """The checker of the environment's domain, or one for what the environment allows."""
+    env = inputs.env
     while isinstance(env, _PLAIN_WRAPPERS):
         env = env.env
-    if isinstance(env, PacmanEnv):
-        return PacmanChecker(study, env)
-    setter = STATE_SETTERS.get(type(env))
-    if setter is not None and (setter.fits is None or setter.fits(env)):
-        return StateChecker(study, setter)
-    if isinstance(getattr(env, "P", None), Mapping) and isinstance(env.observation_space, spaces.Discrete):
-        return TableChecker(study, env.get_wrapper_attr("P"))
-    return TransitionChecker(study)
+    domain = domain_of(env)
+    if domain is not None and domain.checker and env is env.unwrapped:
+        checker: Checker = load_by_name(domain.checker)(inputs, env)
+        return checker
+    return settable_checker(inputs, env) or TransitionChecker(inputs)

@@ -16,8 +16,8 @@ from legible.relations.relation import MetamorphicRelation, map_states
 
 Flags: TypeAlias = NDArray[np.bool_]
 Values: TypeAlias = NDArray[np.float64]
-Progress: TypeAlias = Callable[[float, str], None]
-Verdict = Literal["holds", "holds approximately", "does not hold", "cannot tell"]
+OnProgress: TypeAlias = Callable[[float, str], None]
+CheckVerdict = Literal["holds", "holds approximately", "does not hold", "cannot tell"]
 
 FEWEST_STATES = 20  # fewer states than this prove nothing
 NEARLY = 0.9  # the share of states that must agree where disagreements have no name
@@ -109,7 +109,7 @@ class RelationCheck:
     causes: Mapping[str, float]
     deviation: float
     deviation_of: str
-    verdict: Verdict
+    verdict: CheckVerdict
     note: str = ""
     counterexample: Counterexample | None = None
 
@@ -146,7 +146,7 @@ def cannot_tell(
 
 
 @dataclass(frozen=True)
-class Study:
+class CheckInputs:
     """What every way of checking needs."""
 
     env: Env
@@ -154,7 +154,12 @@ class Study:
     episodes: int | None
     states: int
     seed: int
-    report: Progress
+    on_progress: OnProgress | None = None
+
+    def report(self, share: float, what: str) -> None:
+        """Tell whoever wants to know the share that is done, and what is being done."""
+        if self.on_progress is not None:
+            self.on_progress(share, what)
 
 
 class Checker(Protocol):
@@ -293,7 +298,7 @@ def exact_answer(
     method: str,
     comparison: Comparison,
     note: str,
-    verdict: Verdict,
+    verdict: CheckVerdict,
 ) -> RelationCheck:
     """Answer with what an exact comparison found."""
     deviation, deviation_of = comparison.largest()
@@ -326,14 +331,3 @@ def told_features(relation: MetamorphicRelation, n_features: int) -> Flags:
     told = np.ones(n_features, np.bool_)
     told[list(relation.unconstrained)] = False
     return told
-
-
-def percent(share: float) -> str:
-    """A share as a percentage that never rounds to all or nothing.
-
-    >>> percent(1.0), percent(0.99999), percent(0.254)
-    ('100 %', '99.9 %', '25.4 %')
-    """
-    if share in {0.0, 1.0}:
-        return f"{share:.0%}".replace("%", " %")
-    return f"{min(max(100 * share, 0.1), 99.9):.1f} %"

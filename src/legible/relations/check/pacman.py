@@ -24,21 +24,21 @@ from legible.environments.pacman.symmetry import (
     tied_steps,
 )
 from legible.features import FeatureSpace, Observations
+from legible.formatting import percent
 from legible.relations.check.answers import (
     AFTER_STEP,
     AGREES,
     FEWEST_STATES,
     IN_IMAGE,
     OTHER,
+    CheckInputs,
+    CheckVerdict,
     Comparison,
     Flags,
     RelationCheck,
-    Study,
-    Verdict,
     cannot_tell,
     exact_answer,
     expected_observations,
-    percent,
     told_features,
 )
 from legible.relations.relation import MetamorphicRelation, map_states
@@ -55,16 +55,16 @@ class PacmanChecker:
 
     method = "exact: the state turned or mirrored with its maze"
 
-    def __init__(self, study: Study, env: PacmanEnv) -> None:
-        self.study, self.settings = study, env.settings
-        study.report(0.0, "playing")
-        self.games = sample_games(env.settings, study.episodes or 128, study.states, study.seed)
+    def __init__(self, inputs: CheckInputs, env: PacmanEnv) -> None:
+        self.inputs, self.settings = inputs, env.settings
+        inputs.report(0.0, "playing")
+        self.games = sample_games(env.settings, inputs.episodes or 128, inputs.states, inputs.seed)
         self.n_ghosts = len(self.games.maze.ghosts)
         self._images: dict[Symmetry, Games] = {}
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:
         """Check one relation, read as the symmetry that fits it best."""
-        space = self.study.space
+        space = self.inputs.space
         _, defined = map_states(relation, self.games.observations)
         rows = np.flatnonzero(defined)
         if len(rows) < FEWEST_STATES:
@@ -72,7 +72,7 @@ class PacmanChecker:
         symmetry = self._read(relation, group)
         games, images = fork(self.games, rows), fork(self._image(symmetry), rows)
         comparison, observation_agrees, step_agrees = _compare_pacman(
-            relation, space, games, images, symmetry, self.study.seed
+            relation, space, games, images, symmetry, self.inputs.seed
         )
         causes = comparison.shares()
         note = (
@@ -81,7 +81,7 @@ class PacmanChecker:
         )
         if len(rows) < len(defined):
             note += f"; {percent(1 - len(rows) / len(defined))} of the states have no image"
-        verdict: Verdict = "holds"
+        verdict: CheckVerdict = "holds"
         if causes:
             verdict = "does not hold" if OTHER in causes else "holds approximately"
             note += "" if OTHER in causes else "; every disagreement has a cause that is known"
@@ -106,7 +106,7 @@ class PacmanChecker:
         # States come in the order of play; the first ones alone look much alike.
         n = len(self.games.agents)
         sample = fork(self.games, np.arange(0, n, max(n // 256, 1)))
-        told = told_features(relation, len(self.study.space))
+        told = told_features(relation, len(self.inputs.space))
         expected, _ = map_states(relation, sample.observations)
         targets: dict[tuple[int, bool], Games] = {}
 

@@ -1,4 +1,9 @@
-"""Environments that can be asked directly: those whose state can be set, and those with a table of transitions."""
+"""Environments that can be asked directly: those whose state can be set, and those with a table of transitions.
+
+- `settable_checker`: the way of checking for an environment, if it is such a one.
+- `StateChecker` sets states by the `StateSetter` that `STATE_SETTERS` has for the environment's class.
+- `TableChecker` compares the distributions that the environment tells.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +12,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarEnv
 
 from legible.environments import Env, first_action
 from legible.features import Observations
+from legible.formatting import percent
 from legible.relations.check.answers import (
     AFTER_STEP,
     AGREES,
     FEWEST_STATES,
     NEARLY,
     OTHER,
+    CheckInputs,
+    CheckVerdict,
     Comparison,
     Counterexample,
     Difference,
     Flags,
     RelationCheck,
-    Study,
     Values,
-    Verdict,
     cannot_tell,
     exact_answer,
     expected_observations,
-    percent,
     phrase,
     state_in_words,
     told_features,
@@ -95,29 +101,39 @@ STATE_SETTERS: dict[type[Any], StateSetter] = {
 _ROUNDING = 1e-5
 
 
+def settable_checker(inputs: CheckInputs, env: Env) -> StateChecker | TableChecker | None:
+    """The checker for an environment whose state can be set, or that has a table of transitions, if it is one."""
+    setter = STATE_SETTERS.get(type(env))
+    if setter is not None and (setter.fits is None or setter.fits(env)):
+        return StateChecker(inputs, setter)
+    if isinstance(getattr(env, "P", None), Mapping) and isinstance(env.observation_space, spaces.Discrete):
+        return TableChecker(inputs, env.get_wrapper_attr("P"))
+    return None
+
+
 class StateChecker:
     """Sets the image of an observation as the state, and takes one step in both."""
 
     method = "exact up to rounding: the image set as the state"
 
-    def __init__(self, study: Study, setter: StateSetter) -> None:
-        self.study, self.setter = study, setter
-        study.report(0.0, "playing")
-        rng = np.random.default_rng(study.seed)
-        visited = play_at_random(study, study.episodes or 32).observations
-        chosen = np.sort(rng.permutation(len(visited))[: (study.states + 1) // 2])
-        spread = setter.spread(study.states - len(chosen), rng)
+    def __init__(self, inputs: CheckInputs, setter: StateSetter) -> None:
+        self.inputs, self.setter = inputs, setter
+        inputs.report(0.0, "playing")
+        rng = np.random.default_rng(inputs.seed)
+        visited = play_at_random(inputs, inputs.episodes or 32).observations
+        chosen = np.sort(rng.permutation(len(visited))[: (inputs.states + 1) // 2])
+        spread = setter.spread(inputs.states - len(chosen), rng)
         self.visited = np.arange(len(chosen) + len(spread)) < len(chosen)
         self.observations = np.concatenate([visited[chosen], spread])
         self._steps: dict[int, Values] = {}
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:  # noqa: ARG002
         """Check one relation."""
-        space = self.study.space
+        space = self.inputs.space
         told = told_features(relation, len(space))
         images, defined = map_states(relation, self.observations)
         # What the relation leaves open may be anything: take it from some other state.
-        others = np.random.default_rng([self.study.seed, 3]).permutation(len(images))
+        others = np.random.default_rng([self.inputs.seed, 3]).permutation(len(images))
         images[:, ~told] = self.observations[np.ix_(others, ~told)]
         defined &= [self._exists(image) for image in images]
         without = 1 - float(defined.mean())
@@ -155,12 +171,12 @@ class StateChecker:
         if without:
             notes.append(f"{percent(without)} of the states have no image in this environment")
         share = float(agrees.mean())
-        verdict: Verdict = "holds" if share == 1 else "holds approximately" if share >= NEARLY else "does not hold"
-        return exact_answer(relation, self.study.space, self.method, comparison, "; ".join(notes), verdict)
+        verdict: CheckVerdict = "holds" if share == 1 else "holds approximately" if share >= NEARLY else "does not hold"
+        return exact_answer(relation, self.inputs.space, self.method, comparison, "; ".join(notes), verdict)
 
     def _exists(self, image: Observations) -> bool:
         """Whether the environment can show an observation."""
-        if not np.isfinite(image).all() or not self.study.env.observation_space.contains(image):
+        if not np.isfinite(image).all() or not self.inputs.env.observation_space.contains(image):
             return False
         shown = np.asarray(self.setter.to_observation(self.setter.to_state(image.astype(np.float64))))
         return bool(np.allclose(shown, image, rtol=_ROUNDING, atol=_ROUNDING))
@@ -172,16 +188,16 @@ class StateChecker:
 
     def _step(self, observations: Observations, action: int) -> Values:
         """Take an action in every state; returns the next observation, the reward and whether it was the end."""
-        env = self.study.env
+        env = self.inputs.env
         number = action + first_action(env.action_space)
         rows = np.empty((len(observations), observations.shape[1] + 2))
-        env.reset(seed=self.study.seed)
+        env.reset(seed=self.inputs.seed)
         for i, observation in enumerate(observations):
             self.setter.put(env, observation)
             after, reward, terminated, _, _ = env.unwrapped.step(number)
             rows[i] = [*after, float(reward), float(terminated)]
             if i % 256 == 0:
-                self.study.report(i / len(observations), f"taking {self.study.space.action_names[action]}")
+                self.inputs.report(i / len(observations), f"taking {self.inputs.space.action_names[action]}")
         return rows
 
 
@@ -193,8 +209,8 @@ class TableChecker:
 
     method = "exact: the environment's table of transitions"
 
-    def __init__(self, study: Study, table: Mapping[int, Mapping[int, Sequence[tuple[Any, ...]]]]) -> None:
-        self.study, self.table = study, table
+    def __init__(self, inputs: CheckInputs, table: Mapping[int, Mapping[int, Sequence[tuple[Any, ...]]]]) -> None:
+        self.inputs, self.table = inputs, table
         self.states = [s for s in sorted(table) if not self._is_over(s)]
 
     def _is_over(self, state: int) -> bool:
@@ -203,7 +219,7 @@ class TableChecker:
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:  # noqa: ARG002
         """Check one relation in every state in which something can happen."""
-        space = self.study.space
+        space = self.inputs.space
         if not told_features(relation, len(space)).all():
             return cannot_tell(relation, space, self.method, 0, "the relation says nothing about the image")
         observations = np.array(self.states, np.float32)[:, None]
@@ -260,7 +276,7 @@ class TableChecker:
         worst = int(apart.argmax())
         if apart[worst] <= 1e-9:
             return None
-        space = self.study.space
+        space = self.inputs.space
         one, two = pairs[worst]
         differences = []
         for key in sorted(one.keys() | two.keys()):

@@ -14,19 +14,19 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from legible.environments import ObservationEncoder
 from legible.features import Observations
+from legible.formatting import percent
 from legible.play import Scores, StepRecord, episode_seeds, make_slots, play_episodes
 from legible.relations.check.answers import (
     FEWEST_STATES,
+    CheckInputs,
+    CheckVerdict,
     Counterexample,
     Difference,
     Flags,
     RelationCheck,
-    Study,
     Values,
-    Verdict,
     cannot_tell,
     concerned,
-    percent,
     state_in_words,
     told_features,
 )
@@ -48,10 +48,10 @@ class Transitions:
 LONGEST_EPISODE = 1000
 
 
-def play_at_random(study: Study, n_episodes: int) -> Transitions:
+def play_at_random(inputs: CheckInputs, n_episodes: int) -> Transitions:
     """Play episodes with uniformly random actions."""
-    slots = make_slots(study.env, 1)
-    rng = np.random.default_rng([study.seed, 1])
+    slots = make_slots(inputs.env, 1)
+    rng = np.random.default_rng([inputs.seed, 1])
     kept: list[tuple[NDArray[Any], ...]] = []
     done = 0
 
@@ -69,9 +69,9 @@ def play_at_random(study: Study, n_episodes: int) -> Transitions:
     def count(ended: int) -> None:
         nonlocal done
         done += ended
-        study.report(done / n_episodes, "playing")
+        inputs.report(done / n_episodes, "playing")
 
-    seeds = episode_seeds(study.seed, 0, n_episodes)
+    seeds = episode_seeds(inputs.seed, 0, n_episodes)
     play_episodes(slots, choose, seeds, step_limit=LONGEST_EPISODE, on_step=keep, on_episode=count)
     return Transitions(*(np.concatenate(column) for column in zip(*kept, strict=True)))
 
@@ -90,23 +90,23 @@ class TransitionChecker:
 
     method = "statistical: transitions of random play"
 
-    def __init__(self, study: Study) -> None:
-        self.study = study
+    def __init__(self, inputs: CheckInputs) -> None:
+        self.inputs = inputs
         # Fail on spaces that cannot be used before anything is played.
-        ObservationEncoder.of(study.env.observation_space)
-        self.data = play_at_random(study, study.episodes or 200)
+        ObservationEncoder.of(inputs.env.observation_space)
+        self.data = play_at_random(inputs, inputs.episodes or 200)
         self._models: dict[tuple[int, bytes], _TransitionModel] = {}
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:  # noqa: ARG002
         """Check one relation."""
-        space, data = self.study.space, self.data
+        space, data = self.inputs.space, self.data
         told = told_features(relation, len(space))
         held_out = data.episodes % 2 == 1
         images, defined = map_states(relation, data.observations)
         images_after, defined_after = map_states(relation, data.after)
         rows = np.flatnonzero(held_out & (data.actions == relation.action) & defined & defined_after)
-        rows = np.sort(np.random.default_rng([self.study.seed, 4]).permutation(rows)[: self.study.states])
-        self.study.report(0.0, f"comparing {space.action_names[relation.action]}")
+        rows = np.sort(np.random.default_rng([self.inputs.seed, 4]).permutation(rows)[: self.inputs.states])
+        self.inputs.report(0.0, f"comparing {space.action_names[relation.action]}")
         model = self._model(relation.image_action, told)
         if model is None or len(rows) < FEWEST_STATES:
             note = "too few transitions; play more episodes"
@@ -114,11 +114,11 @@ class TransitionChecker:
         same = data.rewards[rows], data.ended[rows], told
         results = _results(images[rows], images_after[rows], *same)
         unmapped = _results(data.observations[rows], data.after[rows], *same)
-        evidence = model.compare(images[rows], results, data.episodes[rows], self.study.seed)
+        evidence = model.compare(images[rows], results, data.episodes[rows], self.inputs.seed)
         blind = False
         if evidence.verdict == "holds" and not np.array_equal(results, unmapped):
             # Would it have been noticed if the relation forgot to map what happens?
-            forgetful = model.compare(images[rows], unmapped, data.episodes[rows], self.study.seed)
+            forgetful = model.compare(images[rows], unmapped, data.episodes[rows], self.inputs.seed)
             blind = forgetful.low.max() <= 0
         return self._answer(relation, told, rows, evidence, results, model, blind)
 
@@ -133,7 +133,7 @@ class TransitionChecker:
                 return None
             results = _results(data.observations, data.after, data.rewards, data.ended, told)
             self._models[key] = _TransitionModel(
-                data.observations[:, told], results, data.episodes, known, fresh, told, self.study.seed
+                data.observations[:, told], results, data.episodes, known, fresh, told, self.inputs.seed
             )
         return self._models[key]
 
@@ -147,7 +147,7 @@ class TransitionChecker:
         model: _TransitionModel,
         blind: bool,
     ) -> RelationCheck:
-        space = self.study.space
+        space = self.inputs.space
         names = [*(space.names[i] for i in np.flatnonzero(told)), "reward", "end"]
         covered = percent(float(evidence.covered.mean()))
         compared = int(evidence.covered.sum())
@@ -155,7 +155,7 @@ class TransitionChecker:
             note = f"only {covered} of the images lie where random play has been"
             return cannot_tell(relation, space, self.method, compared, note)
         worst = evidence.worst
-        verdict: Verdict = "cannot tell" if blind else evidence.verdict
+        verdict: CheckVerdict = "cannot tell" if blind else evidence.verdict
         notes = [f"{covered} of the images lie where random play has been"]
         off = [names[j] for j in np.argsort(-evidence.excess, kind="stable") if evidence.low[j] > 0]
         if off:
@@ -201,7 +201,7 @@ class TransitionChecker:
         model: _TransitionModel,
     ) -> Counterexample:
         """The transition whose image is least like what the environment did in similar states."""
-        space = self.study.space
+        space = self.inputs.space
         worst = evidence.worst
         i = int(np.where(evidence.covered, evidence.errors[:, worst], -1.0).argmax())
         similar = model.similar(evidence.images[i])
@@ -250,7 +250,7 @@ class _Evidence:
         return int(np.where(certain, self.excess, -np.inf).argmax() if certain.any() else self.excess.argmax())
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CheckVerdict:
         if self.low.max() > 0:
             return "does not hold" if self.excess[self.worst] > FAR_OFF else "holds approximately"
         return "cannot tell" if self.high.max() > TOO_UNSURE else "holds"

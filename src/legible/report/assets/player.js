@@ -13,13 +13,13 @@ function sizeCanvas(canvas, width, height) {
 }
 
 class PacmanDrawer {
-  constructor(stage, frames) { this.stage = stage; this.frames = frames; this.last = frames.places.length - 1; }
+  constructor(layout, frames) { this.layout = layout; this.frames = frames; this.last = frames.places.length - 1; }
 
-  fit(canvas) { sizeCanvas(canvas, this.stage.width, this.stage.height); }
+  fit(canvas) { sizeCanvas(canvas, this.layout.width, this.layout.height); }
 
   draw(canvas, step) {
     this.fit(canvas);
-    const g = canvas.getContext("2d"), cell = canvas.width / this.stage.width, height = this.stage.height;
+    const g = canvas.getContext("2d"), cell = canvas.width / this.layout.width, height = this.layout.height;
     const t = Math.min(step, this.last);
     g.setTransform(1, 0, 0, 1, 0, 0);
     g.fillStyle = "#000";
@@ -37,14 +37,14 @@ class PacmanDrawer {
   }
 
   walls(g) {
-    const rows = this.stage.walls, at = (x, y) => (rows[y] || "")[x] === "%";
+    const rows = this.layout.walls, at = (x, y) => (rows[y] || "")[x] === "%";
     g.lineCap = g.lineJoin = "round";
     for (const [colour, width] of [["#2e5cff", 0.6], ["#060c30", 0.46]]) {
       g.strokeStyle = g.fillStyle = colour;
       g.lineWidth = width;
       g.beginPath();
       for (let y = 0; y < rows.length; y++)
-        for (let x = 0; x < this.stage.width; x++) {
+        for (let x = 0; x < this.layout.width; x++) {
           if (!at(x, y)) continue;
           g.moveTo(x, -y);
           g.lineTo(x + (at(x + 1, y) ? 1 : 0), -y);
@@ -84,29 +84,29 @@ class PacmanDrawer {
 }
 
 class RoadDrawer {
-  constructor(stage, frames) { this.stage = stage; this.frames = frames; }
+  constructor(layout, frames) { this.layout = layout; this.frames = frames; }
 
   draw(canvas, step) {
-    const stage = this.stage, row = this.frames.moments[Math.min(step, this.frames.moments.length - 1)];
-    const closer = stage.straight && canvas.clientWidth < 500 ? 2 : 1; // on a phone, half the road
-    sizeCanvas(canvas, stage.width / closer, stage.height);
-    const g = canvas.getContext("2d"), metre = canvas.width * closer / stage.width, camera = row[0] / 10;
-    const left = stage.straight ? stage.view.behind / closer : stage.view.around;
-    const top = stage.straight ? stage.view.top : -stage.view.around;
+    const layout = this.layout, row = this.frames.moments[Math.min(step, this.frames.moments.length - 1)];
+    const closer = layout.straight && canvas.clientWidth < 500 ? 2 : 1; // on a phone, half the road
+    sizeCanvas(canvas, layout.width / closer, layout.height);
+    const g = canvas.getContext("2d"), metre = canvas.width * closer / layout.width, camera = row[0] / 10;
+    const left = layout.straight ? layout.view.behind / closer : layout.view.around;
+    const top = layout.straight ? layout.view.top : -layout.view.around;
     g.setTransform(1, 0, 0, 1, 0, 0);
     g.fillStyle = "#cdd8c4";
     g.fillRect(0, 0, canvas.width, canvas.height);
     g.setTransform(metre, 0, 0, metre, left * metre, -top * metre); // metres from the camera, y down
     this.lanes(g, camera);
     g.fillStyle = "#e69628";
-    for (const [x, y] of stage.obstacles)
-      g.fillRect(x - camera - stage.obstacle[0] / 2, y - stage.obstacle[1] / 2, ...stage.obstacle);
+    for (const [x, y] of layout.obstacles)
+      g.fillRect(x - camera - layout.obstacle[0] / 2, y - layout.obstacle[1] / 2, ...layout.obstacle);
     for (let i = row.length - 4; i > 0; i -= 4) // ego, the first, on top
       this.vehicle(g, row[i] / 10, row[i + 1] / 10, row[i + 2] / 100, row[i + 3], i === 1);
   }
 
   lanes(g, camera) {
-    const shapes = this.stage.lanes.map((lane) => ({ ...lane, points: this.inView(lane.points, camera) }))
+    const shapes = this.layout.lanes.map((lane) => ({ ...lane, points: this.inView(lane.points, camera) }))
       .filter((lane) => lane.points.length);
     for (const [colour, wider] of [["#f0f0eb", 0.6], ["#62666c", 0.1]]) { // a little wider than it is, or else lanes would show a seam
       g.strokeStyle = colour;
@@ -125,9 +125,9 @@ class RoadDrawer {
 
   inView(points, camera) {
     // Long straight lanes are cut to what is seen: dashes along ten kilometres take their time.
-    if (points.length !== 2 || points[0][1] !== points[1][1] || !this.stage.straight) return points;
-    const from = Math.max(points[0][0], camera - this.stage.view.behind - 9);
-    const to = Math.min(points[1][0], camera + this.stage.view.ahead + 9);
+    if (points.length !== 2 || points[0][1] !== points[1][1] || !this.layout.straight) return points;
+    const from = Math.max(points[0][0], camera - this.layout.view.behind - 9);
+    const to = Math.min(points[1][0], camera + this.layout.view.ahead + 9);
     return from < to ? [[from, points[0][1]], [to, points[1][1]]] : [];
   }
 
@@ -141,7 +141,7 @@ class RoadDrawer {
   }
 
   vehicle(g, x, y, heading, crashed, isEgo) {
-    const [length, width] = this.stage.vehicle;
+    const [length, width] = this.layout.vehicle;
     g.save();
     g.translate(x, y);
     g.rotate(heading);
@@ -154,13 +154,13 @@ class RoadDrawer {
 }
 
 class PictureDrawer {
-  constructor(stage, frames) {
-    this.stage = stage; this.frames = frames;
+  constructor(layout, frames) {
+    this.layout = layout; this.frames = frames;
     this.images = frames.pictures.map((data) => Object.assign(new Image(), { src: data }));
   }
 
   draw(canvas, step) {
-    sizeCanvas(canvas, this.stage.width, this.stage.height);
+    sizeCanvas(canvas, this.layout.width, this.layout.height);
     let k = 0; // the last picture that was taken by this step
     while (k + 1 < this.frames.steps.length && this.frames.steps[k + 1] <= step) k++;
     const image = this.images[this.frames.numbers[k]];
@@ -174,11 +174,11 @@ class PictureDrawer {
 }
 
 class FeatureDrawer {
-  constructor(stage, frames) { this.stage = stage; this.frames = frames; }
+  constructor(layout, frames) { this.layout = layout; this.frames = frames; }
 
   draw(box, step) {
     const row = this.frames.rows[Math.min(step, this.frames.rows.length - 1)];
-    box.replaceChildren(...this.stage.features.flatMap((name, i) => [make("span", {}, name), make("b", {}, String(row[i]))]));
+    box.replaceChildren(...this.layout.features.flatMap((name, i) => [make("span", {}, name), make("b", {}, String(row[i]))]));
   }
 }
 
@@ -219,11 +219,11 @@ class Player {
   }
 
   build() {
-    const replay = this.replay, stage = replay.stage;
+    const replay = this.replay, layout = replay.layout;
     const about = make("p", { class: "about" }, `Seed ${replay.seed}, ${replay.why}. `);
     if (replay.parting < this.last)
       about.append(replay.parting ? `Both play alike up to step ${replay.parting}.` : "They part at once.");
-    const shape = stage.width / stage.height;
+    const shape = layout.width / layout.height;
     const sides = make("div", { class: shape > 4 ? "sides wide long" : shape > 1.6 ? "sides wide" : "sides" });
     this.panels = replay.sides.map((side, i) => this.panel(side, i, sides));
     this.root.replaceChildren(about, sides, this.timeline(), this.controls());
@@ -234,7 +234,7 @@ class Player {
   }
 
   panel(side, i, sides) {
-    const kind = this.replay.kind, drawer = new DRAWERS[kind](this.replay.stage, side.frames);
+    const kind = this.replay.kind, drawer = new DRAWERS[kind](this.replay.layout, side.frames);
     const screen = kind === "features" ? make("div", { class: "values" }) : make("canvas", { role: "img" });
     const score = make("span", { class: "figures" }), says = make("div", { class: "says" });
     const head = make("div", { class: "head" }, make("b", {}, i ? "Guided" : "The policy alone"), score);

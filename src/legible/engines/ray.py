@@ -1,0 +1,119 @@
+"""Ray: `RayEngine`, on this machine or on a cluster. Ray itself is imported when the engine is made."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import math
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from legible.engines.attempts import raised, worker_died
+from legible.engines.workers import Dispatcher, EngineWithWorkers, Message, Task, check_workers, perform, pickled
+from legible.errors import LegibleError
+
+
+def _import_ray() -> Any:
+    if importlib.util.find_spec("ray") is None:
+        raise LegibleError("the engine 'ray' needs ray: pip install 'legible-rl[ray]', or choose 'processes'.")
+    return importlib.import_module("ray")
+
+
+def _perform_on_ray(
+    work_key: str, boxed_work: list[Any], import_path: list[str], packed_unit: bytes, time_limit: float | None
+) -> Iterator[Message]:
+    """Run one unit in a worker of Ray's; the work is boxed, or Ray would unpack it again for every unit."""
+    sys.path += [place for place in import_path if place not in sys.path]
+    (work,) = boxed_work
+    yield from perform(work_key, lambda: _import_ray().get(work), packed_unit, time_limit)
+
+
+def _check_address(address: str) -> None:
+    """Raise OSError when nothing answers at host:port: Ray itself would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+
+
+class _RayDispatcher(Dispatcher):
+    """Gives units to Ray; the worker of a task is the stream of messages that Ray hands out for it."""
+
+    def __init__(self, work: object, time_limit: float | None, workers: int | None) -> None:
+        self.ray = _import_ray()
+        packed_work = pickled(work, "the work", self.ray.cloudpickle.dumps)
+        super().__init__(packed_work, time_limit, self.ray.cloudpickle.dumps)
+        self.workers = workers
+        self.boxed_work = [self.ray.put(packed_work)]
+        # Every message comes as soon as it is yielded. What fails is tried again by our own rule.
+        self.perform = self.ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_perform_on_ray)
+
+    def capacity(self) -> int:
+        # Two for every CPU, so that none waits for the driver. Nodes may come and go.
+        return self.workers or 2 * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+
+    def send(self, task: Task) -> None:
+        task.worker = self.perform.remote(self.work_key, self.boxed_work, sys.path, task.packed_unit, self.time_limit)
+
+    def wait(self, seconds: float) -> list[Task]:
+        tasks = {task.worker: task for task in self.tasks}
+        ready, others = self.ray.wait(list(tasks), num_returns=1, timeout=None if seconds == math.inf else seconds)
+        if others and self.time_limit is not None:  # whoever else is ready must not be taken for late
+            ready += self.ray.wait(others, num_returns=len(others), timeout=0)[0]
+        return [tasks[stream] for stream in ready]
+
+    def receive(self, task: Task) -> Message | None:
+        try:
+            message: Message = self.ray.get(next(task.worker))
+        except self.ray.exceptions.RayTaskError as error:  # not the unit's own error, which would be its outcome
+            return Message("ended", raised(error.cause))
+        except self.ray.exceptions.RayError as error:
+            return Message("ended", worker_died(raised(error).error))
+        return message
+
+    def stop(self, task: Task) -> None:
+        if task.worker is not None:
+            self.ray.cancel(task.worker, force=True)
+
+
+class RayEngine(EngineWithWorkers):
+    """Ray: the cluster at an address, or one of its own on this machine. If Ray is connected already, that is used.
+
+    A time limit stops whatever a unit does, as with `LocalProcesses`.
+
+    Parameters
+    ----------
+    address
+        Of a running cluster, as for ``ray.init``; by default that in ``RAY_ADDRESS``; without it, Ray starts here.
+    workers
+        How many units run at a time; by default one for every CPU that Ray has.
+    """
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        _import_ray()
+        self.address = address
+        self.workers = check_workers(workers)
+        self._started = False
+
+    def _start(self) -> None:
+        if _import_ray().is_initialized():
+            return
+        address = self.address or os.environ.get("RAY_ADDRESS") or "local"
+        options = {"num_cpus": self.workers, "include_dashboard": False} if address == "local" else {}
+        try:
+            _check_address(address)
+            _import_ray().init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
+        except OSError as error:
+            raise LegibleError(f"there is no Ray cluster at {address!r}: {error}") from error
+        self._started = True
+
+    def _stop(self) -> None:
+        if self._started:
+            self._started = False
+            _import_ray().shutdown()
+
+    def _dispatcher(self, work: object, time_limit: float | None) -> _RayDispatcher:
+        return _RayDispatcher(work, time_limit, self.workers)

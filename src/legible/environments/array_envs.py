@@ -1,0 +1,320 @@
+"""Gymnasium environments over episodes in arrays: what PAC-Man and driving share.
+
+- `Batch`: episodes in arrays, stepped by a compiled kernel.
+- `ArrayEnv`: one episode of a batch as a Gymnasium environment; `ArrayVectorEnv`: all of them as a vector environment.
+- `Window`: where an episode can be watched.
+
+A domain adds what an episode looks like (`Drawing`) and how its step goes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from legible.errors import LegibleError
+from legible.features import FeatureSpace
+from legible.imports import optional_package
+from legible.streams import check_seed
+
+State = TypeVar("State")
+
+RENDER_MODES = ("rgb_array", "ansi", "human")
+
+
+class Batch(Protocol[State]):
+    """Episodes in arrays, a row each."""
+
+    feature_space: FeatureSpace
+    observations: NDArray[np.float32]
+
+    def observation_box(self) -> spaces.Space[NDArray[np.float32]]:
+        """The bounds of an observation."""
+
+    def start(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
+        """Begin new episodes where `mask` is set; without a seed the row's own stream moves on."""
+
+    def state(self, i: int) -> State:
+        """Read the whole state of row i."""
+
+    def set_state(self, i: int, state: State) -> None:
+        """Put row i into a state."""
+
+
+class Picture(Protocol):
+    """Draws scenes as pixels."""
+
+    def draw(self, scene: Any, /) -> NDArray[np.uint8]:
+        """Return a scene as ``uint8[height, width, 3]``."""
+
+
+class Drawing:
+    """What a domain says about its episodes: what they are called, and what they look like."""
+
+    error: ClassVar[type[LegibleError]]
+    an_episode: ClassVar[str]  # "an episode", or what else it is called
+    render_mode: str | None
+    _picture: Picture | None = None
+
+    @abstractmethod
+    def scene(self, i: int) -> Any:
+        """Return what is drawn of row i."""
+
+    @abstractmethod
+    def to_text(self, scene: Any) -> str:
+        """Draw a scene for a terminal."""
+
+    @abstractmethod
+    def new_picture(self) -> Picture:
+        """Return what draws scenes as pixels."""
+
+    def draw(self, i: int) -> Any:
+        """Draw row i as the render mode asks: a text, or pixels."""
+        if self.render_mode == "ansi":
+            return self.to_text(self.scene(i))
+        if self._picture is None:
+            self._picture = self.new_picture()
+        return self._picture.draw(self.scene(i))
+
+    def check_render_mode(self, render_mode: str | None, known: Sequence[str]) -> str | None:
+        """Return a render mode, or say which there are."""
+        if render_mode is not None and render_mode not in known:
+            raise self.error(f"render_mode {render_mode!r} is not known; use one of {', '.join(known)}.")
+        return render_mode
+
+    def check_actions(self, actions: NDArray[Any], n: int, space: FeatureSpace) -> NDArray[np.int64]:
+        """Return n actions as int64, or name the first one that is none."""
+        if actions.shape != (n,):
+            raise self.error(f"{n} actions are expected, one {self.an_episode}; got an array of shape {actions.shape}.")
+        if actions.dtype.kind not in "iu":
+            raise self.error(f"{_known_actions(space)} and whole numbers; got {actions[0]!r}.")
+        wrong = (actions < 0) | (actions >= len(space.actions))
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            where = f" ({self.an_episode.split()[-1]} {i})" if n > 1 else ""
+            raise self.error(f"action {actions[i]} does not exist{where}; {_known_actions(space)}.")
+        return np.ascontiguousarray(actions, np.int64)
+
+
+def _known_actions(space: FeatureSpace) -> str:
+    return f"actions are 0…{len(space.actions) - 1} ({', '.join(space.action_names)})"
+
+
+class Window:
+    """A window of pygame's, opened with the first frame."""
+
+    def __init__(self) -> None:
+        self._pygame: Any = optional_package("pygame", "human", "windows")
+        self._surface: Any = None
+
+    def show(self, frame: NDArray[np.uint8], caption: str, frames_per_second: float) -> None:
+        """Show a frame and wait until it is time for the next."""
+        pygame = self._pygame
+        if self._surface is None:
+            pygame.init()
+            self._surface = pygame.display.set_mode((frame.shape[1], frame.shape[0]))
+            pygame.display.set_caption(caption)
+            self._clock = pygame.time.Clock()
+        pygame.event.pump()
+        self._surface.blit(pygame.surfarray.make_surface(frame.swapaxes(0, 1)), (0, 0))
+        pygame.display.flip()
+        self._clock.tick(frames_per_second)
+
+    def close(self) -> None:
+        """Close the window; another frame opens it again."""
+        if self._surface is not None:
+            self._pygame.display.quit()
+            self._surface = None
+
+
+class ArrayEnv(Drawing, gymnasium.Env[NDArray[np.float32], np.int64], Generic[State]):
+    """One episode of a batch that holds nothing else.
+
+    Parameters
+    ----------
+    batch
+        The batch.
+    render_mode
+        One of `RENDER_MODES`, or None.
+    caption
+        Of the window.
+    """
+
+    metadata = {"render_modes": list(RENDER_MODES), "render_fps": 2}  # noqa: RUF012
+
+    def __init__(self, batch: Batch[State], render_mode: str | None, caption: str) -> None:
+        self.render_mode = self.check_render_mode(render_mode, RENDER_MODES)
+        self._batch = batch
+        self._caption = caption
+        self._window = Window() if render_mode == "human" else None
+        self.feature_space = batch.feature_space
+        self.observation_space = batch.observation_box()
+        self.action_space = spaces.Discrete(len(self.feature_space.actions))
+
+    @property
+    def state(self) -> State:
+        """The whole state of the episode."""
+        return self._batch.state(0)
+
+    def set_state(self, state: State) -> NDArray[np.float32]:
+        """Put the episode into a state and return its observation."""
+        self._batch.set_state(0, state)
+        return self._batch.observations[0].copy()
+
+    def reset(
+        self,
+        *,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,  # noqa: ARG002 (Gymnasium's signature)
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Start an episode; the same seed gives the same episode for the same actions."""
+        super().reset(seed=None if seed is None else check_seed(seed))
+        self._batch.start(np.ones(1, np.bool_), [seed])
+        if self.render_mode == "human":
+            self.render()
+        return self._batch.observations[0].copy(), self.info()
+
+    def info(self) -> dict[str, Any]:
+        """Return what the environment tells beside the observation."""
+        return {}
+
+    def render(self) -> Any:
+        """Draw the state: an RGB array, a text, or a frame in the window."""
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() needs a render_mode; give one to gymnasium.make.")
+            return None
+        drawn = self.draw(0)
+        if self._window is None:
+            return drawn
+        self._window.show(drawn, self._caption, self.metadata["render_fps"])
+        return None
+
+    def close(self) -> None:
+        """Close the window if there is one."""
+        if self._window is not None:
+            self._window.close()
+
+
+class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]], Generic[State]):
+    """All episodes of a batch.
+
+    Parameters
+    ----------
+    batch
+        The batch.
+    num_envs
+        How many episodes it holds.
+    render_mode
+        "rgb_array", "ansi" or None.
+    autoreset_mode
+        When an episode that is over is followed by the next.
+    copy
+        Whether observations are copied out. Without copies the array you got is overwritten by the next step.
+    """
+
+    seeds_each_episode = True
+    metadata = {  # noqa: RUF012
+        "render_modes": ["rgb_array", "ansi"],
+        "render_fps": 2,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self,
+        batch: Batch[State],
+        num_envs: int,
+        render_mode: str | None,
+        autoreset_mode: str | AutoresetMode,
+        copy: bool,
+    ) -> None:
+        self.num_envs = num_envs
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = self.check_render_mode(render_mode, self.metadata["render_modes"])
+        self.copy = copy
+        self._batch = batch
+        self.feature_space = batch.feature_space
+        self.single_observation_space = batch.observation_box()
+        self.single_action_space = spaces.Discrete(len(self.feature_space.actions))
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    @classmethod
+    def check_number(cls, num_envs: int) -> int:
+        """Return a number of environments, or say what is wrong with it."""
+        if num_envs < 1:
+            raise cls.error(f"num_envs must be at least 1, got {num_envs}.")
+        return num_envs
+
+    def state(self, i: int) -> State:
+        """Read the state of episode i."""
+        return self._batch.state(i)
+
+    def set_state(self, i: int, state: State) -> NDArray[np.float32]:
+        """Put episode i into a state and return its observation."""
+        self._batch.set_state(i, state)
+        return self._batch.observations[i].copy()
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Start all episodes, or those that ``options["reset_mask"]`` marks.
+
+        A single seed s stands for s, s + 1, …; a list has a seed (or None) for every episode.
+        """
+        self.start(self._reset_mask(options), self._seeds(seed))
+        return self.observations(), {}
+
+    def start(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
+        """Begin new episodes where `mask` is set."""
+        self._batch.start(mask, seeds)
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, (int, np.integer)):
+            first = check_seed(seed)
+            return [first + i for i in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise self.error(f"{self.num_envs} seeds are expected, one {self.an_episode}; got {len(seed)}.")
+        return seed
+
+    def _reset_mask(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
+        if not options or "reset_mask" not in options:
+            return np.ones(self.num_envs, np.bool_)
+        mask = options["reset_mask"]
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
+            raise self.error(f"reset_mask must be a boolean array of shape ({self.num_envs},), got {mask!r}.")
+        if not mask.any():
+            raise self.error(f"reset_mask marks no {self.an_episode.split()[-1]}.")
+        return mask
+
+    def restart_now(self, over: NDArray[np.bool_], final_info: dict[str, Any]) -> dict[str, Any]:
+        """Keep the last observations of finished episodes in the infos and start the next ones."""
+        final = np.full(self.num_envs, None, dtype=object)
+        for i in np.flatnonzero(over):
+            final[i] = self._batch.observations[i].copy()
+        self._batch.start(over, [None] * self.num_envs)
+        return {"final_obs": final, "_final_obs": over, "final_info": final_info, "_final_info": over}
+
+    def observations(self) -> NDArray[np.float32]:
+        """Return what all episodes show."""
+        return self._batch.observations.copy() if self.copy else self._batch.observations
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Draw every episode."""
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() needs a render_mode; give one to gymnasium.make_vec.")
+            return None
+        return tuple(self.draw(i) for i in range(self.num_envs))

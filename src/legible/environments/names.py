@@ -1,0 +1,161 @@
+"""Names of features and actions: the one place that decides who gives them.
+
+- `resolve_names`: the user's names, else the environment's own, else those that come with its domain, else numbers. It
+  returns a `NamedSpace`, which also says who decided.
+- `feature_space_of`: the same, for those who do not ask who decided.
+- `action_words`: an action of any space in words.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from legible.environments.domains import shipped_features
+from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions
+from legible.environments.spec import Env
+from legible.features import Feature, FeatureSpace
+from legible.formatting import number
+
+ENVIRONMENT, SHIPPED, NOBODY = "the environment", "legible", "nobody"
+
+
+# What the numbers of continuous actions are, by Gymnasium's documentation.
+_PARTS = {
+    "Pendulum": ("torque",),
+    "MountainCarContinuous": ("force",),
+    "LunarLander": ("main engine", "side engines"),
+    "LunarLanderContinuous": ("main engine", "side engines"),
+    "BipedalWalker": ("hip 1", "knee 1", "hip 2", "knee 2"),
+    "BipedalWalkerHardcore": ("hip 1", "knee 1", "hip 2", "knee 2"),
+    "CarRacing": ("steering", "gas", "brake"),
+}
+
+
+class NamedSpace(NamedTuple):
+    """Features and actions, and who named them.
+
+    Parameters
+    ----------
+    space
+        The features and actions.
+    source
+        Who named them: "the names file FILE", "the given feature space", "the environment", "legible" or "nobody".
+    """
+
+    space: FeatureSpace
+    source: str
+
+    @property
+    def is_named(self) -> bool:
+        """Whether somebody named them, and so told their kinds as well."""
+        return self.source != NOBODY
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether the names come with legible."""
+        return self.source == SHIPPED
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the user did."""
+        return self.source not in {ENVIRONMENT, SHIPPED, NOBODY}
+
+
+def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> NamedSpace:
+    """Decide what the features and actions of an environment are called.
+
+    Names come from `names` (a feature space or a TOML file) where it is given, then from the environment's
+    ``feature_space``, or that of its outermost wrapper that has one, then from its domain; else they are ``f0, f1, …``
+    and ``action0, action1, …``. Kinds that nothing tells are "numeric" for a box, "categorical" for discrete
+    observations; `FeatureSpace.guess_kinds` looks at data.
+
+    Parameters
+    ----------
+    env
+        The environment.
+    names
+        The user's names.
+
+    Raises
+    ------
+    UnfitEnvironmentError
+        When the user's names or the environment's own are not as many as it has features and actions. Those of a
+        domain are passed over then: a wrapper has made something else of the observations.
+    """
+    encoder = ObservationEncoder.of(env.observation_space)
+    n_actions = count_actions(env.action_space)
+    if isinstance(names, (str, Path)):
+        return _checked(FeatureSpace.from_toml(names), f"the names file {names}", encoder, n_actions)
+    if names is not None:
+        return _checked(names, "the given feature space", encoder, n_actions)
+    own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
+    if isinstance(own, FeatureSpace):
+        return _checked(own, ENVIRONMENT, encoder, n_actions)
+    shipped = shipped_features(env)
+    if shipped is not None and (len(shipped), len(shipped.actions)) == (encoder.width, n_actions):
+        return NamedSpace(shipped, SHIPPED)
+    return NamedSpace(_numbered(encoder, n_actions), NOBODY)
+
+
+def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -> FeatureSpace:
+    """Return the features and actions of an environment by the names that `resolve_names` decides on."""
+    return resolve_names(env, names).space
+
+
+def action_words(env: Env, action: Any) -> str:
+    """Return an action in words: its name where it has one, else its numbers, with what they are where that is known.
+
+    Names of numbers are the environment's ``action_names``, or those that Gymnasium's documentation has for its own.
+
+    Parameters
+    ----------
+    env
+        The environment.
+    action
+        The action; values of discrete ones are counted from 0.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> action_words(gymnasium.make("Pendulum-v1"), np.array([0.25]))
+    'torque 0.25'
+    >>> action_words(gymnasium.make("CartPole-v1"), np.int64(1))
+    'push right'
+    """
+    if isinstance(env.action_space, spaces.Discrete):
+        try:
+            return feature_space_of(env).action_names[int(action)]
+        except UnfitEnvironmentError:
+            return f"action {int(action)}"
+    values = np.asarray(action).ravel()
+    names = env.get_wrapper_attr("action_names") if env.has_wrapper_attr("action_names") else None
+    if names is None and env.spec is not None:
+        names = _PARTS.get(env.spec.id.rpartition("-v")[0])
+    if names is None or len(names) != values.size:
+        return "action " + " ".join(number(value) for value in values.tolist())
+    return ", ".join(f"{name} {number(value)}" for name, value in zip(names, values.tolist(), strict=True))
+
+
+def _checked(space: FeatureSpace, source: str, encoder: ObservationEncoder, n_actions: int) -> NamedSpace:
+    if len(space) != encoder.width:
+        raise UnfitEnvironmentError(
+            f"{source} names {len(space)} features, but observations have {encoder.width}; name each of them."
+        )
+    if not space.actions:
+        space = FeatureSpace(space.features, FeatureSpace.unnamed(0, n_actions).actions)
+    if len(space.actions) != n_actions:
+        raise UnfitEnvironmentError(
+            f"{source} names {len(space.actions)} actions, but the environment has {n_actions}; name each or none."
+        )
+    return NamedSpace(space, source)
+
+
+def _numbered(encoder: ObservationEncoder, n_actions: int) -> FeatureSpace:
+    space = FeatureSpace.unnamed(encoder.width, n_actions)
+    if not encoder.categorical:
+        return space
+    return FeatureSpace(tuple(Feature(f.name, "categorical") for f in space.features), space.actions)

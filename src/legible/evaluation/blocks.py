@@ -1,0 +1,82 @@
+"""Blocks of episodes: lists of seeds, each played with one treatment.
+
+- `Runner`: how units are run.
+- `play_blocks`: plays blocks, whatever their seeds, and returns what came of each.
+- `PlayedBlocks`: the unguided policy and every treatment of a setup on the same seeds; `play_on_same_seeds` plays them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from legible.evaluation.units import UNGUIDED, Setup, Unit, UnitResult, cut_into_units
+
+Runner = Callable[..., UnitResult]
+"""`legible.evaluation.units.run_units`, or that with engine and store already chosen."""
+
+
+def play_blocks(
+    setup: Setup,
+    plan: Sequence[tuple[int, Sequence[int]]],
+    run: Runner,
+    on_episodes: Callable[[int], None] | None = None,
+) -> list[UnitResult]:
+    """Play blocks of episodes, each the number of a treatment and its seeds, and return what came of each block."""
+    result = run(setup, _units(setup, plan), on_episodes=on_episodes)
+    ends = np.cumsum([len(seeds) for _, seeds in plan])
+    starts = ends - [len(seeds) for _, seeds in plan]
+    return [result[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _units(setup: Setup, plan: Sequence[tuple[int, Sequence[int]]]) -> list[Unit]:
+    treatments = [treatment for treatment, seeds in plan for _ in seeds]
+    every_seed = [seed for _, seeds in plan for seed in seeds]
+    return cut_into_units(treatments, every_seed, setup.play.unit_episodes)
+
+
+@dataclass(frozen=True)
+class PlayedBlocks:
+    """The unguided policy and every treatment of a setup, all on the same seeds.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment and treatments.
+    seeds
+        Of the episodes of every block.
+    results
+        One for the unguided policy, then one for each treatment.
+    """
+
+    setup: Setup
+    seeds: tuple[int, ...]
+    results: tuple[UnitResult, ...]
+
+    @property
+    def base(self) -> UnitResult:
+        """The unguided policy."""
+        return self.results[0]
+
+    def guided(self, treatment: int) -> UnitResult:
+        """The policy with one of the treatments."""
+        return self.results[treatment + 1]
+
+    def unit_of(self, treatment: int, episode: int) -> tuple[Unit, int]:
+        """Return the unit in which an episode of a treatment (−1: unguided) was played, and its place there."""
+        units = _units(self.setup, _plan(self.setup, self.seeds))
+        position, size = (treatment + 1) * len(self.seeds) + episode, self.setup.play.unit_episodes
+        return units[position // size], position % size
+
+
+def _plan(setup: Setup, seeds: Sequence[int]) -> list[tuple[int, Sequence[int]]]:
+    return [(treatment, seeds) for treatment in range(UNGUIDED, len(setup.treatments))]
+
+
+def play_on_same_seeds(
+    setup: Setup, seeds: Sequence[int], run: Runner, on_episodes: Callable[[int], None] | None = None
+) -> PlayedBlocks:
+    """Play the unguided policy and every treatment of a setup on the same seeds."""
+    return PlayedBlocks(setup, tuple(seeds), tuple(play_blocks(setup, _plan(setup, seeds), run, on_episodes)))

@@ -1,0 +1,195 @@
+"""Step 3 of the paper: guide a policy with every rule set, compare returns, and say where the policy is weak.
+
+- *Screening*: the unguided policy and every rule set play episodes with seeds of their own; Welch's test, one-sided,
+  is the paper's verdict, and Benjamini-Hochberg corrects for testing many.
+- *Confirmation*: each candidate plays a fresh block of seeds, the unguided policy the same one. The paired differences
+  give the effect that is quoted, with its confidence interval.
+- *Cause*: on the same seeds the mined rule alone. What its generalisation gains beyond that is a failure to generalise.
+
+`evaluate` does it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on_same_seeds
+from legible.evaluation.objectives import find_objective
+from legible.evaluation.statistics import benjamini_hochberg, standard_error_of_difference, welch
+from legible.evaluation.units import UNGUIDED, Setup, Treatment, UnitResult, run_units
+from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
+from legible.hypotheses import Hypotheses, MeasuredEffect, ask_sources
+from legible.play.stages import stage_seeds
+from legible.rules import RuleSet
+from legible.settings import EvaluationSettings
+
+
+def evaluate(
+    setup: Setup,
+    *,
+    seed: int,
+    settings: EvaluationSettings | None = None,
+    stage: str = "screening",
+    confirm: bool = True,
+    sources: Mapping[str, Hypotheses] | None = None,
+    run: Runner = run_units,
+    on_episodes: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """Guide the policy with every treatment of the setup and compare it with the unguided policy.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment, rule sets, and how episodes are played.
+    seed
+        Of the study; decides the seeds of all episodes.
+    settings
+        Numbers of episodes and the level of the tests.
+    stage
+        Which block of seeds screening uses.
+    confirm
+        Whether candidates are confirmed on fresh seeds.
+    sources
+        Sources of hypotheses, by name, whose rule sets are tested after those of the setup.
+    run
+        How units are run: see `legible.evaluation.units.run_units`.
+    on_episodes
+        Called with the number of episodes that became known.
+    """
+    settings = settings or EvaluationSettings()
+    find_objective(settings.objective)  # an unknown one is refused before anything is played
+    screening = _Screening(setup, seed, settings.episodes, stage, run, on_episodes)
+    screening.play(setup.treatments)
+    found = ask_sources(sources or {}, screening.measure)
+    treatments = (*setup.treatments, *(rule_set for _, rule_set in found))
+    verdicts = _first_verdicts(treatments, screening.base, screening.others, settings.alpha)
+    for i, (name, _) in enumerate(found, start=len(setup.treatments)):
+        verdicts[i] = replace(verdicts[i], found_by=name)
+    candidates = [i for i, verdict in enumerate(verdicts) if verdict.is_weakness]
+    blocks = None
+    if confirm and candidates and settings.confirmation_episodes:
+        blocks = _confirm(setup, seed, settings, verdicts, candidates, run, on_episodes)
+    return Evaluation(Sample.of(screening.base), tuple(verdicts), settings, blocks, notes_on(setup))
+
+
+def notes_on(setup: Setup) -> tuple[str, ...]:
+    """What a reader of the verdicts should know about the policy."""
+    if setup.policy.kind == "log-probabilities":
+        return (
+            "This policy gives probabilities (PPO, A2C). Guidance masks actions and renormalises them; the paper found "
+            "that it does not work well for such policies, where we found that it can: trust the fresh seeds.",
+        )
+    return ()
+
+
+class _Screening:
+    """The unguided policy, then every treatment, all on seeds of their own; more can follow at any time."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        seed: int,
+        episodes: int,
+        stage: str,
+        run: Runner,
+        on_episodes: Callable[[int], None] | None,
+    ) -> None:
+        self._setup, self._seed, self._episodes, self._stage = setup, seed, episodes, stage
+        self._run, self._on_episodes = run, on_episodes
+        self._results: list[UnitResult] = []
+
+    @property
+    def base(self) -> UnitResult:
+        """The unguided policy."""
+        if not self._results:
+            self._play((), [UNGUIDED])
+        return self._results[0]
+
+    @property
+    def others(self) -> list[UnitResult]:
+        """What came of every treatment."""
+        return self._results[1:]
+
+    def play(self, treatments: Sequence[RuleSet | Treatment]) -> list[UnitResult]:
+        """Play more treatments; the unguided policy plays with the first of them."""
+        if not treatments:
+            return []
+        first = UNGUIDED if not self._results else 0
+        self._play(treatments, range(first, len(treatments)))
+        return self._results[-len(treatments) :]
+
+    def _play(self, treatments: Sequence[RuleSet | Treatment], numbers: Sequence[int]) -> None:
+        n, done = self._episodes, len(self._results)
+        this = replace(self._setup, treatments=tuple(treatments))
+        plan = [(number, stage_seeds(self._seed, self._stage, (done + i) * n, n)) for i, number in enumerate(numbers)]
+        self._results += play_blocks(this, plan, self._run, self._on_episodes)
+
+    def measure(self, rule_sets: list[RuleSet]) -> list[MeasuredEffect]:
+        """Play rule sets and say how each changed the mean return."""
+        played = self.play(rule_sets)
+        base = self.base.returns
+        return [
+            MeasuredEffect(
+                float(result.returns.mean() - base.mean()),
+                standard_error_of_difference(result.returns, base),
+                welch(result.returns, base),
+            )
+            for result in played
+        ]
+
+
+def _first_verdicts(
+    treatments: Sequence[RuleSet | Treatment], base: UnitResult, others: Sequence[UnitResult], alpha: float
+) -> list[Verdict]:
+    p = [welch(other.returns, base.returns) for other in others]
+    p_harm = [welch(base.returns, other.returns) for other in others]
+    q, q_harm = benjamini_hochberg(p), benjamini_hochberg(p_harm)
+    mean = float(base.returns.mean())
+    return [
+        Verdict(
+            treatment=treatment,
+            sample=Sample.of(other),
+            difference=float(other.returns.mean()) - mean,
+            p=p[i],
+            q=float(q[i]),
+            p_harm=p_harm[i],
+            q_harm=float(q_harm[i]),
+            is_weakness=p[i] < alpha,
+            is_harmful=bool(q_harm[i] < alpha),
+        )
+        for i, (treatment, other) in enumerate(zip(treatments, others, strict=True))
+    ]
+
+
+def _confirm(
+    setup: Setup,
+    seed: int,
+    settings: EvaluationSettings,
+    verdicts: list[Verdict],
+    candidates: list[int],
+    run: Runner,
+    on_episodes: Callable[[int], None] | None,
+) -> PlayedBlocks:
+    """Put confirmations into the verdicts of the candidates; returns the episodes that they rest on."""
+    treatments = [verdicts[i].treatment for i in candidates]
+    sources = [t.source if isinstance(t, RuleSet) else None for t in treatments]
+    alone = [RuleSet((source,), source) for source in sources if source is not None]
+    seeds = stage_seeds(seed, "confirmation", 0, settings.confirmation_episodes)
+    fresh = replace(setup, treatments=(*treatments, *alone))
+    blocks = play_on_same_seeds(fresh, seeds, run, on_episodes)
+    base, guided = blocks.base, [blocks.guided(k) for k in range(len(treatments))]
+    lone = iter(blocks.results[len(treatments) + 1 :])
+    compare = find_objective(settings.objective).compare
+    effects = [compare(block, base) for block in guided]
+    q = benjamini_hochberg([effect.p for effect in effects])
+    for k, i in enumerate(candidates):
+        rule = next(lone) if sources[k] is not None else None
+        confirmation = Confirmation(
+            effect=effects[k],
+            q=float(q[k]),
+            of_rule=None if rule is None else compare(rule, base),
+            of_generalisation=None if rule is None else compare(guided[k], rule),
+        )
+        verdicts[i] = replace(verdicts[i], confirmation=confirmation, is_confirmed=confirmation.q < settings.alpha)
+    return blocks

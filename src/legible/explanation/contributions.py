@@ -1,0 +1,56 @@
+"""Which rules of a set make the difference.
+
+- `leave_one_out`: plays a rule set without each of its rules; `Contribution` is what one rule adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from legible.evaluation import Runner, play_blocks
+from legible.evaluation.statistics import Effect, benjamini_hochberg, paired
+from legible.evaluation.units import Setup, run_units
+from legible.rules import Rule, RuleSet
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one rule adds to its rule set: returns with all rules minus returns without this one, on the same seeds.
+
+    `q` is Benjamini-Hochberg over the rules of the set; small values say that the returns are worse without the rule.
+    """
+
+    rule: Rule
+    effect: Effect
+    q: float
+
+
+def leave_one_out(
+    setup: Setup,
+    rule_set: RuleSet,
+    seeds: Sequence[int],
+    *,
+    run: Runner = run_units,
+    on_episodes: Callable[[int], None] | None = None,
+) -> tuple[Contribution, ...]:
+    """Play a rule set once whole and once without each of its rules, and return what each rule adds.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment and how episodes are played; its treatments are not used.
+    rule_set
+        The rules. Of a single rule the rest is the unguided policy.
+    seeds
+        Seeds of the episodes, the same for every set.
+    run, on_episodes
+        As in `legible.evaluation.evaluate`.
+    """
+    rules = rule_set.rules
+    rests = [RuleSet(tuple(other for other in rules if other != rule)) for rule in rules]
+    this = replace(setup, treatments=(rule_set, *rests))
+    whole, *without = play_blocks(this, [(i, seeds) for i in range(len(this.treatments))], run, on_episodes)
+    effects = [paired(whole.returns, rest.returns) for rest in without]
+    q = benjamini_hochberg([effect.p for effect in effects])
+    return tuple(Contribution(rule, effects[i], float(q[i])) for i, rule in enumerate(rules))

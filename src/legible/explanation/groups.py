@@ -1,0 +1,82 @@
+"""What rules speak of, by groups of features.
+
+- `group_shares`: the share of rules that speak of each group.
+- `feature_groups`: the groups that features name themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from legible.errors import LegibleError, did_you_mean
+from legible.features import FeatureSpace
+from legible.mining import MinedRule
+from legible.rules import Rule
+
+Groups = Mapping[str, Sequence[str]]
+"""Groups of features by name; each a list of feature names, in which ``*`` stands for anything."""
+
+
+def group_shares(rules: Iterable[Rule | MinedRule], space: FeatureSpace, groups: Groups) -> dict[str, float]:
+    """Return, for every group, the share of rules with at least one condition on a feature of it.
+
+    Parameters
+    ----------
+    rules
+        The rules, for instance those of a `legible.mining.Mining`.
+    space
+        Names of the features.
+    groups
+        Names of features by group; ``*`` in a name stands for anything. A name that fits no feature is refused.
+
+    Returns
+    -------
+    dict
+        Shares between 0 and 1; NaN when there are no rules.
+
+    Examples
+    --------
+    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible.rules import parse_rule
+    >>> space = pacman_features(2)
+    >>> rules = [parse_rule(text, space) for text in ("-North <- not open.north", "+East <- ghost1.scared & food.east")]
+    >>> group_shares(rules, space, {"food": ["food.*"], "walls": ["open.*"], "capsules": ["capsule.*"]})
+    {'food': 0.5, 'walls': 0.5, 'capsules': 0.0}
+    """
+    spoken_of = [set((rule.rule if isinstance(rule, MinedRule) else rule).features) for rule in rules]
+    members = {group: _members(group, names, space) for group, names in groups.items()}
+    if not spoken_of:
+        return dict.fromkeys(members, float("nan"))
+    return {
+        group: sum(not features.isdisjoint(mine) for features in spoken_of) / len(spoken_of)
+        for group, mine in members.items()
+    }
+
+
+def _members(group: str, patterns: Sequence[str], space: FeatureSpace) -> set[int]:
+    if isinstance(patterns, str):
+        raise LegibleError(f"group {group!r}: a list of feature names is expected, got the text {patterns!r}.")
+    found: set[int] = set()
+    for pattern in patterns:
+        # Only * is special: names may hold brackets.
+        fits = re.compile(".*".join(map(re.escape, pattern.split("*")))).fullmatch
+        matched = {i for i, name in enumerate(space.names) if fits(name)}
+        if not matched:
+            raise LegibleError(
+                f"group {group!r}: no feature is called {pattern!r}.{did_you_mean(pattern, space.names)}"
+            )
+        found |= matched
+    return found
+
+
+def feature_groups(space: FeatureSpace) -> dict[str, tuple[str, ...]]:
+    """Return the groups that the features themselves name, in the order of the vector.
+
+    A feature without a group is one of its own, by its name.
+    """
+    groups: dict[str, tuple[str, ...]] = {}
+    for feature in space.features:
+        key = feature.group or feature.name
+        groups[key] = (*groups.get(key, ()), feature.name)
+    return groups

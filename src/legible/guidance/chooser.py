@@ -1,0 +1,142 @@
+"""Who chooses the actions of guided episodes.
+
+- `CountingChooser`: plays every episode with a treatment of its own and counts how often the treatments stepped in.
+- `GuidedChooser`: the one whose treatments are rule sets.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from legible.errors import LegibleError
+from legible.guidance.kernel import check_precedence, choose_guided
+from legible.play import Observations, Scores, check_exploration
+from legible.policies import Policy
+from legible.policies.protocol import as_scores
+from legible.rules import CompiledRules, RuleSet
+from legible.settings import Precedence
+from legible.streams import policy_keys
+
+
+class CountingChooser(ABC):
+    """Chooses the actions of episodes, each with its treatment, and counts how often treatments stepped in.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    treatments
+        For every episode, the number of its treatment; −1 plays without any.
+    seeds
+        For every episode, its seed.
+
+    Attributes
+    ----------
+    fired, changed
+        For every episode, the number of steps in which its treatment stepped in, and in which that changed the action.
+    """
+
+    def __init__(self, policy: Policy, treatments: ArrayLike, seeds: Sequence[int]) -> None:
+        self._policy = policy
+        # The last entries serve idle rows, whose episode is −1.
+        self._treatments = np.append(np.asarray(treatments, np.int64), -1)
+        self._keys = policy_keys([*seeds, 0])
+        self.fired = np.zeros(len(seeds), np.int64)
+        self.changed = np.zeros(len(seeds), np.int64)
+
+    def __call__(
+        self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], Scores]:
+        """Choose for every row."""
+        scores = as_scores(self._policy.scores(observations), len(observations), self._policy.n_actions)
+        actions, fired, changed = self.choose(
+            observations, scores, self._treatments[episodes], self._keys[episodes], steps
+        )
+        self.fired[episodes[fired]] += 1
+        self.changed[episodes[changed]] += 1
+        return actions, scores
+
+    @abstractmethod
+    def choose(
+        self,
+        observations: Observations,
+        scores: Scores,
+        treatments: NDArray[np.int64],
+        keys: NDArray[np.uint64],
+        steps: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return for every row its action, whether its treatment stepped in, and whether that changed the action.
+
+        `keys` are those of the rows' random numbers (see `legible.play.choose_actions`).
+        """
+
+
+class GuidedChooser(CountingChooser):
+    """Guides a policy in episodes, each with a rule set of its own.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    rule_sets
+        The rule sets that episodes may use.
+    episodes
+        For every episode, the number of its rule set; −1 plays without guidance.
+    seeds
+        For every episode, its seed.
+    epsilon, sample
+        Random actions, guided or not: see `legible.play.choose_actions`. Rules hold when the policy explores, too.
+    epsilon_when_guided
+        Whether random actions are taken in states in which a rule triggers, too.
+    precedence
+        Which rules win where they conflict.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        rule_sets: Sequence[RuleSet],
+        episodes: ArrayLike,
+        seeds: Sequence[int],
+        *,
+        epsilon: float = 0.0,
+        epsilon_when_guided: bool = True,
+        sample: bool = False,
+        precedence: Precedence = "positive",
+    ) -> None:
+        check_exploration(policy, epsilon, sample)
+        check_precedence(precedence)
+        chosen = np.asarray(episodes, np.int64)
+        if chosen.shape != (len(seeds),) or (chosen >= len(rule_sets)).any() or (chosen < -1).any():
+            raise LegibleError(f"a rule set −1 … {len(rule_sets) - 1} is needed for each of {len(seeds)} episodes.")
+        super().__init__(policy, chosen, seeds)
+        self._rules = CompiledRules.compile(rule_sets)
+        self._epsilon, self._sample = epsilon, sample
+        self._guided_epsilon = epsilon if epsilon_when_guided else 0.0
+        self._negative_first = precedence == "negative"
+
+    def choose(
+        self,
+        observations: Observations,
+        scores: Scores,
+        treatments: NDArray[np.int64],
+        keys: NDArray[np.uint64],
+        steps: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Guide every row with its rule set."""
+        return choose_guided(
+            self._rules,
+            treatments,
+            observations,
+            scores,
+            self._negative_first,
+            keys,
+            steps,
+            self._epsilon,
+            self._guided_epsilon,
+            self._sample,
+        )

@@ -1,0 +1,28 @@
+"""The paper's source of rule sets, and the user's own: rules, each generalised through the relations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from legible.hypotheses.source import Hypotheses, SourceInput, register_source
+from legible.relations import MetamorphicRelation, generalise_all
+from legible.rules import Rule, RuleSet
+
+
+def mined(known: SourceInput) -> Hypotheses:
+    """Every mined rule, generalised (the paper)."""
+    yield generalised([mined_rule.rule for mined_rule in known.mining.rules], known.relations)
+
+
+def yours(known: SourceInput) -> Hypotheses:
+    """The rules that the user gave, generalised."""
+    yield generalised(known.rules, known.relations)
+
+
+def generalised(rules: Sequence[Rule], relations: Sequence[MetamorphicRelation]) -> list[RuleSet]:
+    """Generalise rules; those that no condition is left of are not tested."""
+    return [found.rule_set for found in generalise_all(rules, relations) if not found.is_empty]
+
+
+register_source("mined", mined)
+register_source("yours", yours)

@@ -1,0 +1,201 @@
+"""How scores become actions.
+
+- `Chooser`: anything that chooses actions for the rows of a batch; `PolicyChooser`: as a policy says.
+- `choose_actions`, `choose_row`: the best action, ε-greedy, or sampled.
+- `check_policy`: whether a policy and an environment belong together; `why_no_study`: what keeps a policy from it;
+  `check_exploration`: whether a policy can act at random in this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from legible.errors import LegibleError
+from legible.play.slots import Observations
+from legible.policies import Policy
+from legible.policies.protocol import as_scores
+from legible.streams import policy_keys, uniform
+
+Scores = NDArray[np.floating[Any]]
+
+# Each step of an episode has room for this many random numbers of the policy: whether to explore, which action then,
+# and which action to sample; one is spare.
+_RANDOM_NUMBERS_PER_STEP = 4
+_PICTURE_DIMENSIONS = 3
+_EXPLORE, _WHICH, _SAMPLE = np.uint64(0), np.uint64(1), np.uint64(2)
+
+
+class Chooser(Protocol):
+    """Anything that chooses actions for the rows of a batch.
+
+    `episodes` holds the number of the episode that each row plays (−1: idle), `steps` how many steps it has taken.
+    Returns actions ``int64[n]`` and the scores behind them.
+    """
+
+    def __call__(
+        self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], Scores]:
+        """Choose."""
+
+
+@njit(cache=True, nogil=True)
+def _choose(
+    scores: Scores, keys: NDArray[np.uint64], steps: NDArray[np.int64], epsilon: float, sample: bool
+) -> NDArray[np.int64]:
+    actions = np.empty(scores.shape[0], np.int64)
+    for i in range(scores.shape[0]):
+        actions[i] = choose_row(scores[i], keys[i], steps[i], epsilon, sample)
+    return actions
+
+
+@njit(cache=True)
+def choose_row(scores: Scores, key: np.uint64, step: int, epsilon: float, sample: bool) -> int:
+    """Choose one action; see `choose_actions`."""
+    best = 0
+    allowed = 0
+    for a in range(scores.size):
+        if scores[a] > scores[best]:
+            best = a
+        if scores[a] > -np.inf:
+            allowed += 1
+    count = np.uint64(step * _RANDOM_NUMBERS_PER_STEP)
+    if allowed == 0:
+        return min(int(uniform(key, count + _WHICH) * scores.size), scores.size - 1)
+    if epsilon > 0.0 and uniform(key, count + _EXPLORE) < epsilon:
+        return _nth_allowed(scores, min(int(uniform(key, count + _WHICH) * allowed), allowed - 1))
+    if sample:
+        return _sampled(scores, best, uniform(key, count + _SAMPLE))
+    return best
+
+
+@njit(cache=True)
+def _nth_allowed(scores: Scores, n: int) -> int:
+    """The n-th action whose score is not −∞."""
+    for a in range(scores.size):
+        if scores[a] > -np.inf:
+            if n == 0:
+                return a
+            n -= 1
+    return scores.size - 1
+
+
+@njit(cache=True)
+def _sampled(scores: Scores, best: int, draw: float) -> int:
+    """Draw an action with probability proportional to exp(score)."""
+    total = 0.0
+    for a in range(scores.size):
+        total += np.exp(np.float64(scores[a] - scores[best]))
+    passed = 0.0
+    for a in range(scores.size):
+        passed += np.exp(np.float64(scores[a] - scores[best])) / total
+        if draw < passed:
+            return a
+    return best
+
+
+def choose_actions(
+    scores: Scores, keys: NDArray[np.uint64], steps: NDArray[np.int64], *, epsilon: float = 0.0, sample: bool = False
+) -> NDArray[np.int64]:
+    """Choose an action from every row of scores.
+
+    The action with the highest score (the first of equals); with probability `epsilon` any action at random; with
+    `sample`, an action drawn with probability proportional to exp(score), for scores that are log-probabilities. An
+    action whose score is −∞ is blocked and never taken, unless all of them are: then a random one is.
+    """
+    return _choose(np.ascontiguousarray(scores), keys, steps, epsilon, sample)
+
+
+class PolicyChooser:
+    """Acts as a policy says, episode by episode with random streams of their own.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    seeds
+        The seed of every episode that will be played.
+    epsilon
+        Share of random actions.
+    sample
+        Draw actions from the policy's probabilities instead of taking the best one.
+    """
+
+    def __init__(self, policy: Policy, seeds: Sequence[int], *, epsilon: float = 0.0, sample: bool = False) -> None:
+        check_exploration(policy, epsilon, sample)
+        self._policy = policy
+        # The last entry serves idle rows, whose episode is −1.
+        self._keys = policy_keys([*seeds, 0])
+        self._epsilon = epsilon
+        self._sample = sample
+
+    def __call__(
+        self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], Scores]:
+        """Choose for every row."""
+        # The compiled loop below trusts the shape, and NaN compares with nothing.
+        scores = as_scores(np.asarray(self._policy.scores(observations)), len(observations), self._policy.n_actions)
+        actions = choose_actions(scores, self._keys[episodes], steps, epsilon=self._epsilon, sample=self._sample)
+        return actions, scores
+
+
+def check_policy(policy: Policy, n_features: int, n_actions: int) -> None:
+    """Raise unless a policy scores that many actions of flat observations of that many features, as studies need it."""
+    check_is_policy(policy)
+    problem = why_no_study(policy)
+    if problem is not None:
+        raise LegibleError(problem)
+    check_counts(policy, n_features, n_actions)
+
+
+def check_is_policy(policy: object) -> None:
+    """Raise unless something is a policy."""
+    if not isinstance(policy, Policy):
+        raise LegibleError(
+            f"a {type(policy).__name__} is no policy; make it one with legible.policies.load_policy(…, output=…)."
+        )
+
+
+def check_counts(policy: Policy, n_features: int, n_actions: int) -> None:
+    """Raise unless a policy reads that many features and chooses among that many actions."""
+    if policy.n_features not in (None, n_features):
+        raise LegibleError(
+            f"the policy reads {policy.n_features} features, but the environment shows {n_features}: they do not "
+            "belong together."
+        )
+    if policy.n_actions != n_actions:
+        raise LegibleError(
+            f"the policy chooses among {policy.n_actions} actions, but the environment has {n_actions}: they do not "
+            "belong together."
+        )
+
+
+def why_no_study(policy: Policy) -> str | None:
+    """Return why a policy can be played, but not be studied yet; None when it can be studied."""
+    space = getattr(policy, "observation_space", None)
+    if policy.kind == "none" and getattr(policy, "recurrent", False):
+        why = "the policy remembers earlier observations"
+    elif policy.kind == "none":
+        why = f"the policy's actions are {type(getattr(policy, 'action_space', None)).__name__}"
+    elif policy.n_features is None and space is not None:
+        why = f"the policy's observations are {type(space).__name__}"
+    elif len(getattr(space, "shape", None) or ()) >= _PICTURE_DIMENSIONS:
+        why = "the policy reads pictures"
+    else:
+        return None
+    return f"{why}: legible play works already, a study does not yet."
+
+
+def check_exploration(policy: Policy, epsilon: float, sample: bool) -> None:
+    """Raise unless the ways of acting at random make sense for the policy."""
+    if not 0.0 <= epsilon <= 1.0:
+        raise LegibleError(f"epsilon is a probability between 0 and 1, got {epsilon}.")
+    if sample and policy.kind != "log-probabilities":
+        raise LegibleError(
+            f"actions can be sampled from log-probabilities only, and this policy's scores are {policy.kind}; "
+            "leave out sample, or use epsilon."
+        )

@@ -1,0 +1,191 @@
+"""The stages of a study that play episodes, each declared once.
+
+A stage has a block of seeds of its own, so that what is picked because it did well on some seeds is never quoted from
+the same ones. The study, its estimate, the progress bars, the report's table of seeds and the documents all follow
+from the declarations here.
+
+- `Stage`: one stage; `STAGES`: all of them, by name, in their order.
+- `Known`: what has been found out about a study so far, from which a stage tells how many episodes it plays.
+- `declare_stage`: adds one; `stage_seeds`: seeds for some episodes of a stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from legible.errors import LegibleError
+from legible.play.episodes import episode_seeds
+from legible.settings import StudySettings
+
+# Every stage of a study has room for this many episodes; blocks of different stages never share a seed.
+STAGE_EPISODES = 2**24
+MOST_STAGES = 2**30 // STAGE_EPISODES
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a study has found out so far, or guesses.
+
+    Parameters
+    ----------
+    rule_sets
+        Rule sets that are tested.
+    candidates
+        Rule sets that look like weaknesses.
+    explained_rules
+        Rules that are left out, one at a time, to explain weaknesses.
+    """
+
+    rule_sets: int
+    candidates: int
+    explained_rules: int = 0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of a study that plays episodes.
+
+    Parameters
+    ----------
+    name
+        What it is called in code, in progress bars and in the report.
+    block
+        Number of its block of seeds. Numbers are never given anew: they decide the seeds of finished studies.
+    step
+        The step of a study that plays it: "collect", "evaluate", "improve", "explain" or "baseline".
+    purpose
+        What its episodes are for, in the report's table of seeds and in the documents.
+    seeds
+        How many seeds it uses, by the settings and what is known.
+    episodes
+        How many episodes it plays.
+    """
+
+    name: str
+    block: int
+    step: str
+    purpose: str
+    seeds: Callable[[StudySettings, Known], int]
+    episodes: Callable[[StudySettings, Known], int]
+
+
+def _screened(settings: StudySettings, known: Known) -> int:
+    return (1 + known.rule_sets) * settings.evaluation.episodes
+
+
+def _confirmed(settings: StudySettings, known: Known) -> int:
+    # The unguided policy, every candidate, and the mined rule behind each of them alone.
+    return (1 + 2 * known.candidates) * settings.evaluation.confirmation_episodes if known.candidates else 0
+
+
+def _composed(settings: StudySettings, known: Known) -> int:
+    tried = min(known.candidates, settings.improvement.most_candidates or known.candidates)
+    return (1 + tried) * settings.improvement.episodes
+
+
+def _explained(settings: StudySettings, known: Known) -> int:
+    played = known.explained_rules * _per_explanation(settings)
+    return min(played, _screened(settings, known)) if known.candidates else 0
+
+
+def _per_explanation(settings: StudySettings) -> int:
+    return settings.evaluation.confirmation_episodes or settings.evaluation.episodes
+
+
+def _tests(settings: StudySettings, _: Known) -> int:
+    return (1 + settings.baselines.random_tests) * settings.evaluation.episodes
+
+
+STAGES: dict[str, Stage] = {}
+
+
+def declare_stage(stage: Stage) -> None:
+    """Add a stage; its name and its block of seeds must not be taken."""
+    for other in STAGES.values():
+        if stage.name == other.name or stage.block == other.block:
+            raise LegibleError(
+                f"stage {stage.name!r} with block {stage.block} of seeds clashes with stage {other.name!r}, block "
+                f"{other.block}."
+            )
+    if not 0 <= stage.block < MOST_STAGES:
+        raise LegibleError(f"stage {stage.name!r}: its block of seeds must lie in 0 … {MOST_STAGES - 1}.")
+    STAGES[stage.name] = stage
+
+
+def stage_seeds(seed: int, name: str, first: int, count: int) -> list[int]:
+    """Return seeds for some episodes of a stage of the study with a seed."""
+    if name not in STAGES:
+        raise LegibleError(f"there is no stage {name!r}; they are {', '.join(STAGES)}.")
+    if first + count > STAGE_EPISODES:
+        raise LegibleError(f"{name}: {first + count} episodes are more than a stage holds ({STAGE_EPISODES}).")
+    return episode_seeds(seed, STAGES[name].block * STAGE_EPISODES + first, count)
+
+
+for _stage in (
+    Stage(
+        "experiences",
+        0,
+        "collect",
+        "what rules are mined from",
+        lambda settings, _: settings.episodes,
+        lambda settings, _: settings.episodes,
+    ),
+    Stage(
+        "screening",
+        1,
+        "evaluate",
+        "the unguided policy, then every rule set, on seeds of their own",
+        _screened,
+        _screened,
+    ),
+    Stage(
+        "confirmation",
+        2,
+        "evaluate",
+        "all candidates and the unguided policy, on the same seeds",
+        lambda settings, _: settings.evaluation.confirmation_episodes,
+        _confirmed,
+    ),
+    Stage(
+        "composition",
+        3,
+        "improve",
+        "every step of the composition, on the same seeds",
+        lambda settings, _: settings.improvement.episodes,
+        _composed,
+    ),
+    Stage(
+        "final",
+        4,
+        "improve",
+        "the figures that are quoted: unguided and guided, on the same seeds",
+        lambda settings, _: settings.improvement.final_episodes,
+        lambda settings, _: 2 * settings.improvement.final_episodes,
+    ),
+    Stage(
+        "explanation",
+        7,
+        "explain",
+        "what each rule of a weakness adds: the rule set with and without it, on the same seeds",
+        lambda settings, _: _per_explanation(settings),
+        _explained,
+    ),
+    Stage(
+        "random tests",
+        5,
+        "baseline",
+        "the paper's baseline RT, as in screening",
+        _tests,
+        _tests,
+    ),
+    Stage(
+        "random rules",
+        6,
+        "baseline",
+        "the paper's baseline RR, as in screening",
+        _screened,
+        _screened,
+    ),
+):
+    declare_stage(_stage)

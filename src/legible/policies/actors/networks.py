@@ -1,0 +1,138 @@
+"""The parts of a network: layers, pictures, dictionaries, memory. Each is a plain PyTorch module with its weights.
+
+- `linear`, `convolution`: a layer with its weights.
+- `sequence`: fully connected layers with what stands between them.
+- `FixedBatchNorm`: a batch normalisation with what it learnt.
+- `Flatten`, `NatureCnn`, `Combined`: from observations to features, as Stable-Baselines3's extractors.
+- `lstm`: memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from legible.policies.activations import Activation, TensorFunction
+from legible.policies.actors.observations import Tensors
+from legible.policies.network import Layer
+
+Array = npt.NDArray[np.float32]
+
+
+class Activated(nn.Module):
+    """An activation function as a module."""
+
+    def __init__(self, activation: Activation) -> None:
+        super().__init__()
+        self.activation = activation
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Apply the function, which may overwrite what it is given."""
+        function: TensorFunction | None = self.activation.function()
+        return values if function is None else function(values)
+
+
+class FixedBatchNorm(nn.Module):
+    """A batch normalisation with the statistics that it learnt, as CrossQ has it between its layers."""
+
+    def __init__(self, mean: Array, var: Array, scale: Array, bias: Array, epsilon: float) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        for name, values in (("mean", mean), ("var", var), ("scale", scale), ("bias", bias)):
+            self.register_buffer(name, torch.from_numpy(np.array(values)))
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Normalise."""
+        mean, var, scale, bias = (self.get_buffer(name) for name in ("mean", "var", "scale", "bias"))
+        return scale * ((values - mean[None]) / (var[None] + self.epsilon).sqrt()) + bias
+
+
+def linear(weight: Array, bias: Array) -> nn.Linear:
+    """Return a fully connected layer with these weights."""
+    module = nn.Linear(weight.shape[1], weight.shape[0])
+    _fill(module, weight, bias)
+    return module
+
+
+def convolution(weight: Array, bias: Array, stride: int, padding: int = 0) -> nn.Conv2d:
+    """Return a convolution with these weights."""
+    module = nn.Conv2d(weight.shape[1], weight.shape[0], weight.shape[2:], stride, padding)
+    _fill(module, weight, bias)
+    return module
+
+
+def sequence(parts: Sequence[Layer | nn.Module]) -> nn.Sequential:
+    """Return layers, and whatever stands between them, as one module."""
+    modules: list[nn.Module] = []
+    for part in parts:
+        if isinstance(part, Layer):
+            modules.append(linear(part.weight, part.bias))
+            if part.activation.name != "identity":
+                modules.append(Activated(part.activation))
+        else:
+            modules.append(part)
+    return nn.Sequential(*modules)
+
+
+class Flatten(nn.Module):
+    """Observations as one row of numbers."""
+
+    def forward(self, observations: Tensors) -> torch.Tensor:
+        """Flatten all but the first dimension."""
+        assert isinstance(observations, torch.Tensor)
+        return observations.flatten(start_dim=1)
+
+
+class NatureCnn(nn.Module):
+    """Three convolutions and a layer, as in the first paper on DQN for games."""
+
+    strides = (4, 2, 1)
+
+    def __init__(self, convolutions: Sequence[tuple[Array, Array]], last: tuple[Array, Array]) -> None:
+        super().__init__()
+        modules: list[nn.Module] = []
+        for (weight, bias), stride in zip(convolutions, self.strides, strict=True):
+            modules += [convolution(weight, bias, stride), nn.ReLU()]
+        self.layers = nn.Sequential(*modules, nn.Flatten(), linear(*last), nn.ReLU())
+
+    def forward(self, observations: Tensors) -> torch.Tensor:
+        """Return the features of pictures."""
+        features: torch.Tensor = self.layers(observations)
+        return features
+
+
+class Combined(nn.Module):
+    """An extractor for every entry of a dictionary, side by side."""
+
+    def __init__(self, extractors: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        self.keys = tuple(extractors)
+        self.extractors = nn.ModuleList(extractors.values())
+
+    def forward(self, observations: Tensors) -> torch.Tensor:
+        """Return the features of all entries."""
+        assert isinstance(observations, Mapping)
+        parts = [extract(observations[key]) for key, extract in zip(self.keys, self.extractors, strict=True)]
+        return torch.cat(parts, dim=1)
+
+
+def lstm(tensors: Sequence[tuple[Array, Array, Array, Array]]) -> nn.LSTM:
+    """Return an LSTM from the weights of its layers, in PyTorch's order: input, hidden, and the biases of both."""
+    module = nn.LSTM(tensors[0][0].shape[1], tensors[0][1].shape[1], num_layers=len(tensors))
+    with torch.no_grad():
+        for number, values in enumerate(tensors):
+            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            for name, array in zip(names, values, strict=True):
+                getattr(module, f"{name}_l{number}").copy_(torch.from_numpy(np.array(array)))
+    return module
+
+
+def _fill(module: nn.Linear | nn.Conv2d, weight: Array, bias: Array) -> None:
+    assert module.bias is not None
+    with torch.no_grad():
+        module.weight.copy_(torch.from_numpy(np.array(weight)))
+        module.bias.copy_(torch.from_numpy(np.array(bias)))

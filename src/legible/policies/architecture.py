@@ -1,0 +1,247 @@
+"""Which network the tensors of a plain PyTorch file are, said in TOML.
+
+.. code-block:: toml
+
+    output = "values"                # or "logits", or "actions"
+
+    [[layers]]
+    name = "fc1"                     # of the tensors fc1.weight and fc1.bias
+    activation = "relu"
+
+    [[layers]]
+    name = "fc2"
+
+Layers stand in the order in which they are applied; a missing ``activation`` is none. Layers with weights of four
+dimensions are convolutions, with a ``stride``; then ``observation_shape = [4, 84, 84]`` is needed, and ``divide_by =
+255`` for pictures. For ``output = "actions"`` the bounds are ``low`` and ``high``, one number for each; with ``squashed
+= true`` the last activation gives numbers between −1 and 1 that are stretched to the bounds, else they are cut off
+there.
+
+- `read_architecture`: the description.
+- `policy_of_state`: the policy of tensors that a description names.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from legible.errors import did_you_mean
+from legible.policies.activations import Activation
+from legible.policies.actors.heads import Categories, Certain, QValues
+from legible.policies.actors.networks import Activated, Flatten, convolution, sequence
+from legible.policies.actors.policy import ActorPolicy
+from legible.policies.encoding import Plain
+from legible.policies.network import Layer, NetworkPolicy
+from legible.policies.protocol import PolicyError
+
+_MOST_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class LayerDescription:
+    """One layer: the name of its tensors, and what follows it."""
+
+    name: str
+    activation: str = "identity"
+    stride: int = 1
+    padding: int = 0
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Which network the tensors of a file are."""
+
+    output: Literal["values", "logits", "actions"]
+    layers: tuple[LayerDescription, ...]
+    observation_shape: tuple[int, ...] | None = None
+    divide_by: float = 1.0
+    low: tuple[float, ...] | None = None
+    high: tuple[float, ...] | None = None
+    squashed: bool = False
+
+
+def read_architecture(path: Path) -> Architecture:
+    """Read the description of a network, or say what is wrong with it."""
+    if not path.is_file():
+        raise PolicyError(f"{path}: no such file that describes a network")
+    try:
+        raw = path.read_bytes()
+        if len(raw) > _MOST_BYTES:
+            raise PolicyError(f"{path}: far larger than the description of a network can be")
+        said = tomllib.loads(raw.decode())
+    except RecursionError as error:
+        raise PolicyError(f"{path}: cannot be read as TOML: it is nested too deep") from error
+    except (OSError, ValueError) as error:
+        raise PolicyError(f"{path}: cannot be read as TOML: {error}") from error
+    layers = said.pop("layers", None)
+    if not isinstance(layers, list) or not layers or not all(isinstance(each, dict) for each in layers):
+        raise PolicyError(f"{path}: layers are missing: write a [[layers]] with a name for each, in their order")
+    return Architecture(
+        layers=tuple(
+            LayerDescription(**_checked(each, _OF_A_LAYER, ("name",), f"{path}: layers.{number}"))
+            for number, each in enumerate(layers)
+        ),
+        **_checked(said, _OF_A_NETWORK, ("output",), str(path)),
+    )
+
+
+def _checked(
+    said: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], needed: tuple[str, ...], where: str
+) -> dict[str, Any]:
+    """Return the entries of a table as they are understood, or say which one is missing, unknown or makes no sense."""
+    for name in needed:
+        if name not in said:
+            raise PolicyError(f"{where}: {name} is missing")
+    for name in said:
+        if name not in known:
+            raise PolicyError(f"{where}: unknown entry {name!r}.{did_you_mean(name, known)}")
+    read = {}
+    for name, value in said.items():
+        read[name] = known[name](value)
+        if read[name] is None:
+            raise PolicyError(f"{where}: {name} cannot be {str(value)[:100]!r}")
+    return read
+
+
+def _whole(smallest: int) -> Callable[[Any], int | None]:
+    return lambda value: value if type(value) is int and smallest <= value <= 10_000 else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _all(one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...] | None]:
+    def read(values: Any) -> tuple[Any, ...] | None:
+        taken = tuple(one(value) for value in values) if isinstance(values, list) and values else (None,)
+        return None if None in taken else taken
+
+    return read
+
+
+_OF_A_LAYER: Mapping[str, Callable[[Any], Any]] = {
+    "name": lambda value: value if isinstance(value, str) else None,
+    "activation": lambda value: value if isinstance(value, str) else None,
+    "stride": _whole(1),
+    "padding": _whole(0),
+}
+_OF_A_NETWORK: Mapping[str, Callable[[Any], Any]] = {
+    "output": lambda value: value if value in ("values", "logits", "actions") else None,
+    "observation_shape": _all(_whole(1)),
+    "divide_by": lambda value: number if (number := _number(value)) else None,
+    "low": _all(_number),
+    "high": _all(_number),
+    "squashed": lambda value: value if isinstance(value, bool) else None,
+}
+
+
+def policy_of_state(state: Mapping[str, torch.Tensor], said: Architecture, path: Path) -> NetworkPolicy | ActorPolicy:
+    """Return the policy that tensors are, by their description.
+
+    Raises
+    ------
+    PolicyError
+        When a tensor is missing or the tensors do not fit each other or the description.
+    """
+    parts = [_part(state, layer, path) for layer in said.layers]
+    last = next((part for part in reversed(parts) if isinstance(part, Layer)), None)
+    if last is None or parts[-1] is not last:
+        raise PolicyError(f"{path}: a network ends with a fully connected layer")
+    dense = [part for part in parts if isinstance(part, Layer)]
+    if len(dense) == len(parts) and said.output != "actions" and said.divide_by == 1.0:
+        kind: Literal["values", "log-probabilities"] = "values" if said.output == "values" else "log-probabilities"
+        try:
+            return NetworkPolicy(tuple(dense), kind, Plain(dense[0].n_inputs))
+        except PolicyError as error:
+            raise PolicyError(f"{path}: {error}") from error
+    return _actor(parts, said, last.n_outputs, path)
+
+
+def _actor(parts: list[Layer | nn.Module], said: Architecture, width: int, path: Path) -> ActorPolicy:
+    first = parts[0]
+    shape = said.observation_shape or ((first.n_inputs,) if isinstance(first, Layer) else None)
+    if shape is None:
+        raise PolicyError(f"{path}: a network that begins with convolutions needs observation_shape")
+    convolutions = [part for part in parts if not isinstance(part, Layer)]
+    rest = [part for part in parts if isinstance(part, Layer)]
+    if parts[: len(convolutions)] != convolutions:
+        raise PolicyError(f"{path}: a convolution stands after a fully connected layer")
+    scale = [_Divide(said.divide_by)] if said.divide_by != 1.0 else []
+    extractor = nn.Sequential(*scale, *convolutions, Flatten())
+    net = sequence(rest)
+    actions: spaces.Discrete | spaces.Box
+    head: QValues | Categories | Certain
+    if said.output == "actions":
+        low, high = (
+            _bound(values, width, fallback, path) for values, fallback in ((said.low, -np.inf), (said.high, np.inf))
+        )
+        actions, head = spaces.Box(low, high, (width,), np.float32), Certain(net)
+    else:
+        actions = spaces.Discrete(width)
+        head = QValues(net) if said.output == "values" else Categories(net, (width,), single=True)
+    pictures = spaces.Box(0, 255, shape, np.uint8) if said.divide_by != 1.0 else spaces.Box(-np.inf, np.inf, shape)
+    policy = ActorPolicy(pictures, actions, extractor, nn.Identity(), head, squashed=said.squashed, scale_images=False)
+    try:
+        policy.predict(np.zeros((1, *shape), pictures.dtype))
+    except RuntimeError as error:
+        raise PolicyError(f"{path}: the tensors do not fit each other or observations of shape {shape}") from error
+    return policy
+
+
+class _Divide(nn.Module):
+    """Divides what comes in, as networks for pictures do."""
+
+    def __init__(self, by: float) -> None:
+        super().__init__()
+        self.by = by
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return values / self.by
+
+
+def _part(state: Mapping[str, torch.Tensor], layer: LayerDescription, path: Path) -> Layer | nn.Module:
+    weight = array_in(state, f"{layer.name}.weight", path)
+    bias = (
+        array_in(state, f"{layer.name}.bias", path)
+        if f"{layer.name}.bias" in state
+        else np.zeros(len(weight), np.float32)
+    )
+    try:
+        activation = Activation.of(layer.activation)
+        if weight.ndim == 4:
+            return nn.Sequential(convolution(weight, bias, layer.stride, layer.padding), Activated(activation))
+        return Layer(weight, bias, activation)
+    except (PolicyError, RuntimeError) as error:
+        raise PolicyError(f"{path}: layer {layer.name!r}: {error}") from error
+
+
+def array_in(state: Mapping[str, torch.Tensor], name: str, path: Path) -> npt.NDArray[np.float32]:
+    """Return a tensor of a file as an array of finite numbers, or say what is wrong with it."""
+    tensor = state.get(name)
+    if tensor is None:
+        known = ", ".join(list(state)[:8])
+        raise PolicyError(f"{path}: there is no tensor {name!r}; there are {known}{' …' if len(state) > 8 else ''}")
+    if not tensor.is_floating_point():
+        raise PolicyError(f"{path}: tensor {name!r} holds {tensor.dtype}, not numbers of a network")
+    values: npt.NDArray[np.float32] = tensor.detach().float().numpy()
+    if not np.isfinite(values).all():
+        raise PolicyError(f"{path}: tensor {name!r} is not finite: it holds NaN or infinity")
+    return values
+
+
+def _bound(values: tuple[float, ...] | None, width: int, fallback: float, path: Path) -> npt.NDArray[np.float32]:
+    if values is None:
+        return np.full(width, fallback, np.float32)
+    if len(values) != width:
+        raise PolicyError(f"{path}: {len(values)} bounds are given for {width} numbers of an action")
+    return np.array(values, np.float32)

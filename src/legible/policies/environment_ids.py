@@ -1,0 +1,116 @@
+"""Environments under their old names: what they are called today, and what has changed since.
+
+- `todays_id`: today's id of an environment whose version is no longer the current one, and what changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_HEALTHY = "the reward for staying healthy is only given while healthy, before it was given at every step"
+_MUJOCO = "the physics are MuJoCo's own bindings since -v4, before they were mujoco-py's"
+
+_CHANGES: Mapping[str, tuple[int, Mapping[int, str]]] = {
+    "Pendulum": (1, {1: "simpler formulas, the same behaviour"}),
+    "LunarLander": (
+        3,
+        {
+            2: "energy spent counts; wind and turbulence can be switched on",
+            3: "wind starts anew with every episode and episodes are reproducible; wider bounds of the observations",
+        },
+    ),
+    "BipedalWalker": (
+        3,
+        {2: "energy spent counts", 3: "the lidar returns the closest trace, before it was the furthest"},
+    ),
+    "CarRacing": (
+        3,
+        {1: "another rule for when the track is complete", 2: "finishing the lap terminates, before it truncated"},
+    ),
+    "FrozenLake": (1, {1: "rewards mended"}),
+    "CliffWalking": (1, {1: "a slippery variant was added; the default is the same"}),
+    "Taxi": (4, {3: "the map was corrected", 4: "only its rainy and fickle variants were mended"}),
+    "Blackjack": (1, {1: "the natural rule follows the book"}),
+    "Ant": (
+        5,
+        {
+            4: f"{_MUJOCO}; contact forces left the observation (27 numbers, before 111)",
+            5: f"contact forces are back in the observation (105 numbers; include_cfrc_ext_in_observation=false leaves "
+            f"them out) and always cost; {_HEALTHY}",
+        },
+    ),
+    "HalfCheetah": (5, {4: _MUJOCO, 5: "the same behaviour, new arguments"}),
+    "Hopper": (5, {4: _MUJOCO, 5: _HEALTHY}),
+    "Walker2d": (5, {4: _MUJOCO, 5: f"both feet have the same friction (1.9; the right one had 0.9); {_HEALTHY}"}),
+    "Humanoid": (
+        5,
+        {
+            4: f"{_MUJOCO}; contacts no longer cost",
+            5: "contacts cost again; entries that were always 0 left the observation (348 numbers, before 376); "
+            f"{_HEALTHY}",
+        },
+    ),
+    "HumanoidStandup": (
+        5,
+        {4: _MUJOCO, 5: "entries that were always 0 left the observation (348 numbers, before 376)"},
+    ),
+    "Swimmer": (5, {4: _MUJOCO, 5: "the same behaviour, new arguments"}),
+    "Reacher": (
+        5,
+        {4: _MUJOCO, 5: "the distance is rewarded after the step; an entry that was always 0 left the observation"},
+    ),
+    "Pusher": (5, {4: _MUJOCO, 5: "distances are rewarded after the step; the object is heavier than air"}),
+    "InvertedPendulum": (5, {4: _MUJOCO, 5: _HEALTHY}),
+    "InvertedDoublePendulum": (
+        5,
+        {4: _MUJOCO, 5: f"entries that were always 0 left the observation (9 numbers, before 11); {_HEALTHY}"},
+    ),
+}
+# From the version histories in Gymnasium's documentation. What is not listed for a version changed nothing that shows.
+
+_VARIANTS = {
+    "LunarLanderContinuous": "LunarLander",
+    "BipedalWalkerHardcore": "BipedalWalker",
+    "FrozenLake8x8": "FrozenLake",
+}
+
+
+@dataclass(frozen=True)
+class RenamedEnvironment:
+    """An environment that has a newer version.
+
+    Parameters
+    ----------
+    env_id
+        Its id today.
+    changes
+        What changed since the version that was asked about, oldest first, each with the version that brought it.
+    """
+
+    env_id: str
+    changes: tuple[str, ...]
+
+
+def todays_id(env_id: str) -> RenamedEnvironment | None:
+    """Return what an environment of Gymnasium is called today, None when its id is current or not known.
+
+    Examples
+    --------
+    >>> todays_id("Pendulum-v0")
+    RenamedEnvironment(env_id='Pendulum-v1', changes=('v1: simpler formulas, the same behaviour',))
+    >>> todays_id("HalfCheetah-v4").env_id
+    'HalfCheetah-v5'
+    >>> todays_id("CartPole-v1") is None
+    True
+    """
+    written = re.fullmatch(r"(\w+)-v(\d{1,3})", env_id)
+    if written is None:
+        return None
+    name, version = written[1], int(written[2])
+    current, changes = _CHANGES.get(_VARIANTS.get(name, name), (version, {}))
+    if version >= current:
+        return None
+    since = tuple(f"v{number}: {change}" for number, change in sorted(changes.items()) if number > version)
+    return RenamedEnvironment(f"{name}-v{current}", since)

@@ -1,0 +1,356 @@
+"""Pickles read as data: what a pickle says is kept, what it would do is not done.
+
+A pickle is a program for a small machine that may import and call anything. The machine here only has the part that
+makes numbers, texts, lists and the like. Where the program names a class or a function, it gets a `Named`; where it
+calls one, a `Record` of the call. Nothing is imported and nothing is called, so that nothing can run. Names that the
+reader of a file does not expect are refused, for what they would have made is not understood either.
+
+- `read_pickle`: what a pickle says.
+- `pickled_names`: the classes and functions that pickles name, however damaged they are.
+- `Record`, `Named`: what stands for objects, and for classes and functions.
+- `array_of`: the NumPy array or number that a record stands for.
+"""
+
+from __future__ import annotations
+
+import io
+import pickletools
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from legible.policies.protocol import PolicyError
+
+MOST_BYTES = 64 * 2**20
+MOST_OPERATIONS = 200_000
+# Statistics of observations have about a thousand operations; a limit keeps bombs small.
+
+_NUMBER_TYPE = re.compile(r"[<>|=]?(b1|\?|[iu][1248]|f[248])")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A class or a function that a pickle names."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class Record:
+    """An object that a pickle would have made: the call, and what was done with the result.
+
+    Parameters
+    ----------
+    name
+        Full name of the class or function.
+    arguments
+        What it would have been called with.
+    state
+        What the object would have been told about itself, usually its attributes by name.
+    items
+        Entries that would have been put into it, where it is a mapping.
+    """
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+    state: Any = None
+    items: dict[Any, Any] = field(default_factory=dict)
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes by name, as far as the pickle gives them so."""
+        state = self.state
+        if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
+            state = {**(state[0] or {}), **state[1]}  # of a class with slots
+        return {key: value for key, value in state.items() if isinstance(key, str)} if isinstance(state, dict) else {}
+
+
+class _Mark:
+    """Where the arguments of an operation begin on the stack."""
+
+
+def read_pickle(raw: bytes, whose: str, is_known: Callable[[str], bool]) -> Any:
+    """Return what a pickle says, with a `Record` for every object.
+
+    Parameters
+    ----------
+    raw
+        The pickle.
+    whose
+        What it is called in complaints.
+    is_known
+        Whether a class or function of that full name may be named.
+
+    Raises
+    ------
+    PolicyError
+        When it names anything else, is damaged, or larger than such a file can be.
+    """
+    if len(raw) > MOST_BYTES:
+        raise PolicyError(f"{whose}: {len(raw)} bytes are more than a file of this kind has")
+    try:
+        return _Machine(whose, is_known).run(raw)
+    except PolicyError:
+        raise
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise PolicyError(f"{whose}: this is no pickle, or a damaged one ({error})") from error
+
+
+def pickled_names(raw: bytes) -> Iterator[str]:
+    """Yield the full names of classes and functions in a row of pickles, up to the first thing that is none."""
+    stream = io.BytesIO(raw)
+    strings: list[str] = []
+    try:
+        while True:
+            for number, (operation, argument, _) in enumerate(pickletools.genops(stream)):
+                if number > MOST_OPERATIONS:
+                    return
+                if operation.name in ("GLOBAL", "INST"):
+                    yield str(argument).replace(" ", ".")
+                elif operation.name == "STACK_GLOBAL":
+                    yield ".".join(strings[-2:])
+                elif isinstance(argument, str):
+                    strings.append(argument)
+    except (ValueError, IndexError, KeyError, OverflowError):
+        return
+
+
+def array_of(value: Any) -> npt.NDArray[Any]:
+    """Return the array of numbers that a value from `read_pickle` stands for.
+
+    Raises
+    ------
+    ValueError
+        When it is no array of plain numbers.
+    """
+    if isinstance(value, bool | int | float):
+        return np.asarray(value)
+    if isinstance(value, list | tuple) and all(isinstance(each, int | float) for each in value):
+        return np.asarray(value)
+    if not isinstance(value, Record):
+        raise ValueError(f"a {type(value).__name__} is no array of numbers")
+    name = value.name.rpartition(".")[2]
+    if name == "scalar":
+        dtype, data = value.arguments
+        return _array(data, dtype, (), fortran=False)
+    if name == "_frombuffer":
+        data, dtype, shape, order = value.arguments
+        return _array(data, dtype, shape, fortran=order == "F")
+    if name == "_reconstruct" and isinstance(value.state, tuple) and len(value.state) == 5:
+        _, shape, dtype, fortran, data = value.state
+        return _array(data, dtype, shape, fortran=bool(fortran))
+    raise ValueError(f"{value.name} is no array of numbers")
+
+
+def dtype_of(value: Any) -> np.dtype[Any]:
+    """Return the type of numbers that a value from `read_pickle` stands for; only plain numbers are known."""
+    if isinstance(value, Named):
+        value = Record("numpy.dtype", (value.name.rpartition(".")[2].rstrip("_"),))
+    if not isinstance(value, Record) or value.name != "numpy.dtype" or not value.arguments:
+        raise ValueError("an array without a type of numbers")
+    written = value.arguments[0]
+    if isinstance(written, Named):
+        return dtype_of(written)
+    plain = {"bool": "?", "float": "f8", "int": "i8"}.get(str(written), str(written))
+    plain = re.sub(r"^(float|u?int)(8|16|32|64)$", lambda m: f"{m[1][0]}{int(m[2]) // 8}", plain)
+    if not _NUMBER_TYPE.fullmatch(plain):
+        raise ValueError(f"{str(written)[:40]!r} is no type of plain numbers")
+    dtype: np.dtype[Any] = np.dtype(plain)
+    state = value.state
+    if isinstance(state, tuple) and len(state) > 1 and state[1] in ("<", ">"):
+        dtype = dtype.newbyteorder(state[1])
+    return dtype
+
+
+def _array(data: Any, dtype: Any, shape: Any, *, fortran: bool) -> npt.NDArray[Any]:
+    if isinstance(data, str):
+        data = data.encode("latin1")  # pickles of Python 2
+    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    if not isinstance(data, bytes | bytearray) or not all(type(size) is int and size >= 0 for size in sizes):
+        raise ValueError("an array of objects")
+    numbers = np.frombuffer(bytes(data), dtype_of(dtype))
+    return numbers.reshape(sizes, order="F" if fortran else "C")
+
+
+class _Machine:
+    """Runs the operations of a pickle that make plain data."""
+
+    def __init__(self, whose: str, is_known: Callable[[str], bool]) -> None:
+        self._whose = whose
+        self._is_known = is_known
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def run(self, raw: bytes) -> Any:
+        for number, (operation, argument, _) in enumerate(pickletools.genops(raw)):
+            if number > MOST_OPERATIONS:
+                raise PolicyError(f"{self._whose}: more than {MOST_OPERATIONS} operations in a pickle of this kind")
+            name = operation.name
+            if name == "STOP":
+                return self._stack.pop()
+            if name in _CONSTANTS:
+                self._stack.append(_CONSTANTS[name])
+            elif name in _LITERALS:
+                self._stack.append(argument)
+            elif name in _IGNORED:
+                continue
+            else:
+                method = getattr(self, f"_{name.lower()}", None)
+                if method is None:
+                    raise PolicyError(f"{self._whose}: it uses {name}, which no file of this kind does")
+                method(argument)
+        raise ValueError("it ends too early")
+
+    def _named(self, name: str) -> Named:
+        if not self._is_known(name):
+            raise PolicyError(f"{self._whose}: it names {name[:100]}, which does not belong into a file of this kind")
+        return Named(name)
+
+    def _since_mark(self) -> list[Any]:
+        place = next(number for number in range(len(self._stack) - 1, -1, -1) if isinstance(self._stack[number], _Mark))
+        taken = self._stack[place + 1 :]
+        del self._stack[place:]
+        return taken
+
+    def _mark(self, _: Any) -> None:
+        self._stack.append(_Mark())
+
+    def _pop(self, _: Any) -> None:
+        self._stack.pop()
+
+    def _pop_mark(self, _: Any) -> None:
+        self._since_mark()
+
+    def _dup(self, _: Any) -> None:
+        self._stack.append(self._stack[-1])
+
+    def _empty_list(self, _: Any) -> None:
+        self._stack.append([])
+
+    def _empty_dict(self, _: Any) -> None:
+        self._stack.append({})
+
+    def _empty_set(self, _: Any) -> None:
+        self._stack.append([])
+
+    def _list(self, _: Any) -> None:
+        self._stack.append(self._since_mark())
+
+    def _tuple(self, _: Any) -> None:
+        self._stack.append(tuple(self._since_mark()))
+
+    def _frozenset(self, _: Any) -> None:
+        self._stack.append(self._since_mark())
+
+    def _dict(self, _: Any) -> None:
+        flat = self._since_mark()
+        self._stack.append({})
+        self._put_items(flat)
+
+    def _tuple1(self, _: Any) -> None:
+        self._stack[-1:] = [tuple(self._stack[-1:])]
+
+    def _tuple2(self, _: Any) -> None:
+        self._stack[-2:] = [tuple(self._stack[-2:])]
+
+    def _tuple3(self, _: Any) -> None:
+        self._stack[-3:] = [tuple(self._stack[-3:])]
+
+    def _append(self, _: Any) -> None:
+        value = self._stack.pop()
+        self._put_values([value])
+
+    def _appends(self, _: Any) -> None:
+        self._put_values(self._since_mark())
+
+    def _additems(self, _: Any) -> None:
+        self._put_values(self._since_mark())
+
+    def _put_values(self, values: list[Any]) -> None:
+        if isinstance(self._stack[-1], list):
+            self._stack[-1].extend(values)
+        # What is put into an object, a deque for instance, is nothing that a reader needs.
+
+    def _setitem(self, _: Any) -> None:
+        pair = self._stack[-2:]
+        del self._stack[-2:]
+        self._put_items(pair)
+
+    def _setitems(self, _: Any) -> None:
+        self._put_items(self._since_mark())
+
+    def _put_items(self, flat: list[Any]) -> None:
+        target = self._stack[-1]
+        entries = target.items if isinstance(target, Record) else target
+        for key, value in zip(flat[::2], flat[1::2], strict=True):
+            if not isinstance(key, str | int | float | bytes | tuple):
+                raise ValueError("an entry under something that is no name")
+            entries[key] = value
+
+    def _put(self, place: int) -> None:
+        self._memo[place] = self._stack[-1]
+
+    _binput = _long_binput = _put
+
+    def _memoize(self, _: Any) -> None:
+        self._memo[len(self._memo)] = self._stack[-1]
+
+    def _get(self, place: int) -> None:
+        self._stack.append(self._memo[place])
+
+    _binget = _long_binget = _get
+
+    def _global(self, argument: str) -> None:
+        self._stack.append(self._named(argument.replace(" ", ".")))
+
+    def _stack_global(self, _: Any) -> None:
+        module, name = self._stack[-2:]
+        self._stack[-2:] = [self._named(f"{module}.{name}")]
+
+    def _reduce(self, _: Any) -> None:
+        called, arguments = self._stack[-2:]
+        self._stack[-2:] = [_called(called, arguments)]
+
+    def _newobj(self, _: Any) -> None:
+        made, arguments = self._stack[-2:]
+        self._stack[-2:] = [_called(made, arguments)]
+
+    def _newobj_ex(self, _: Any) -> None:
+        made, arguments, _keywords = self._stack[-3:]
+        self._stack[-3:] = [_called(made, arguments)]
+
+    def _build(self, _: Any) -> None:
+        state = self._stack.pop()
+        target = self._stack[-1]
+        if not isinstance(target, Record):
+            raise ValueError("a state for something that is no object")
+        target.state = state
+
+
+def _called(called: Any, arguments: Any) -> Any:
+    """Return what stands for the result of a call."""
+    if not isinstance(called, Named) or not isinstance(arguments, tuple):
+        raise ValueError("a call of something that is no function")
+    if called.name in ("copyreg._reconstructor", "copy_reg._reconstructor", "copyreg.__newobj__"):
+        if not arguments or not isinstance(arguments[0], Named):
+            raise ValueError("an object without a class")
+        return Record(arguments[0].name, arguments[1:])
+    if called.name == "_codecs.encode" and len(arguments) == 2 and isinstance(arguments[0], str):
+        return arguments[0].encode("latin1")
+    if called.name in ("builtins.bytearray", "__builtin__.bytearray", "builtins.bytes", "__builtin__.bytes"):
+        return arguments[0] if arguments and isinstance(arguments[0], bytes) else b""
+    return Record(called.name, arguments)
+
+
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+_LITERALS = frozenset(
+    {
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
+        *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    }
+)
+_IGNORED = frozenset({"PROTO", "FRAME"})

@@ -1,0 +1,197 @@
+"""Reader of CleanRL's ``.cleanrl_model`` files: the state dicts of its known networks.
+
+CleanRL's scripts have one network each, and a file holds its tensors without saying which: their names do. Known are
+those of ``dqn``, ``c51`` and ``ppo``, their variants for Atari, and ``ppo``, ``ddpg``, ``td3`` and ``sac`` for
+continuous actions.
+
+``ppo_continuous_action`` normalises observations in a wrapper whose statistics it does not save: give them, if you have
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from legible.policies.activations import Activation
+from legible.policies.actors.heads import Categories, Certain, Gaussian, Head, QValues
+from legible.policies.actors.networks import Flatten, NatureCnn, linear, sequence
+from legible.policies.actors.policy import ActorPolicy
+from legible.policies.architecture import array_in
+from legible.policies.encoding import Plain
+from legible.policies.network import Layer, NetworkPolicy
+from legible.policies.normalising import normalised_file
+from legible.policies.protocol import Policy, PolicyError
+from legible.policies.registry import LoadOptions, PolicyReader
+from legible.policies.torch_file import checked_state, read_saved
+
+State = Mapping[str, torch.Tensor]
+
+_SMALLEST_LOG_STD, _LARGEST_LOG_STD = -5.0, 2.0
+
+
+def is_own(source: Any) -> bool:
+    """Return whether this is a file of CleanRL, by its name."""
+    return isinstance(source, Path) and source.suffix == ".cleanrl_model" and source.is_file()
+
+
+def read(path: Path, options: LoadOptions) -> Policy:
+    """Read the network whose tensors a file holds."""
+    options.refuse("a file of CleanRL", "output", "activation", "encoding", "algorithm")
+    raw = path.read_bytes()
+    saved = read_saved(raw, path, "the file")
+    said: Mapping[str, Any] = {}
+    if isinstance(saved, dict) and "model_weights" in saved:
+        said = saved["args"] if isinstance(saved.get("args"), dict) else {}
+        saved = saved["model_weights"]
+    elif isinstance(saved, tuple | list) and saved:
+        saved = saved[0]  # the actor; the others are critics
+    state = checked_state(saved, raw, path, "the file")
+    try:
+        policy = _policy_of(state, said, path)
+    except PolicyError as error:
+        raise error if str(path) in str(error) else PolicyError(f"{path}: {error}") from error
+    except (RuntimeError, ValueError, AssertionError, IndexError) as error:
+        raise PolicyError(f"{path}: its tensors do not fit each other: {str(error)[:200]}") from error
+    return normalised_file(policy, path, options, trained_so=False)
+
+
+def _policy_of(state: State, said: Mapping[str, Any], path: Path) -> NetworkPolicy | ActorPolicy:
+    metadata = {key: said[key] for key in ("env_id", "exp_name", "seed", "total_timesteps") if key in said}
+    env_id = said.get("env_id")
+    named: dict[str, Any] = {
+        "env_id": env_id if isinstance(env_id, str) else None,
+        "metadata": {"library": "CleanRL", **metadata},
+    }
+    if "actor_mean.0.weight" in state:
+        net = sequence(_layers(state, "actor_mean", "tanh", path))
+        log_std = torch.from_numpy(array_in(state, "actor_logstd", path).reshape(-1).copy())
+        return _tried(
+            _flat(state, "actor_mean.0"), _unbounded(len(log_std)), Gaussian(net, log_std, squashed=False), **named
+        )
+    if "fc1.weight" in state:
+        return _squashed_actor(state, path, named)
+    if "actor.0.weight" in state:
+        layers = _layers(state, "actor", "tanh", path)
+        return NetworkPolicy(layers, "log-probabilities", Plain(layers[0].n_inputs), **named)
+    if "network.0.weight" not in state:
+        raise PolicyError(
+            f"{path}: its tensors ({', '.join(list(state)[:6])}) are none of CleanRL's dqn, c51, ppo, ddpg, td3 or sac "
+            "networks"
+        )
+    if state["network.0.weight"].ndim == 4:
+        return _pictures(state, path, named)
+    layers = _layers(state, "network", "relu", path)
+    if "atoms" not in state:
+        return NetworkPolicy(layers, "values", Plain(layers[0].n_inputs), **named)
+    atoms = array_in(state, "atoms", path)
+    head = QValues(nn.Sequential(sequence(layers), _ExpectedValue(atoms)))
+    return _tried(_flat(state, "network.0"), spaces.Discrete(layers[-1].n_outputs // len(atoms)), head, **named)
+
+
+def _squashed_actor(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy:
+    """The actors of DDPG, TD3 and SAC: tanh, stretched to bounds that are among the tensors."""
+    scale, bias = (array_in(state, f"action_{name}", path).reshape(-1) for name in ("scale", "bias"))
+    actions = spaces.Box(bias - scale, bias + scale, bias.shape, np.float32)
+    hidden = [_layer(state, name, "relu", path) for name in ("fc1", "fc2")]
+    head: Head
+    if "fc_mean.weight" in state:
+        mean, log_std = (_layer(state, name, "identity", path) for name in ("fc_mean", "fc_logstd"))
+        spread = nn.Sequential(linear(log_std.weight, log_std.bias), _Spread())
+        head = Gaussian(linear(mean.weight, mean.bias), spread, squashed=True)
+    else:
+        head = Certain(sequence([_layer(state, "fc_mu", "tanh", path)]))
+    return _tried(_flat(state, "fc1"), actions, head, body=sequence(hidden), squashed=True, **named)
+
+
+def _pictures(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy:
+    """The networks for Atari: three convolutions, a layer, and the last layer, of values or of an actor."""
+    convolutions = [
+        (array_in(state, f"network.{place}.weight", path), array_in(state, f"network.{place}.bias", path))
+        for place in (0, 2, 4)
+    ]
+    hidden = _layer(state, "network.7", "relu", path)
+    side = math.isqrt(hidden.n_inputs // convolutions[-1][0].shape[0])
+    size = 8 * side + 28  # the smallest picture that the convolutions of NatureCnn turn into side × side
+    space = spaces.Box(0, 255, (convolutions[0][0].shape[1], size, size), np.uint8)
+    head: Head
+    if "actor.weight" in state:
+        last = _layer(state, "actor", "identity", path)
+        head = Categories(linear(last.weight, last.bias), (last.n_outputs,), single=True)
+        n_actions = last.n_outputs
+    else:
+        last = _layer(state, "network.9", "identity", path)
+        net: nn.Module = linear(last.weight, last.bias)
+        n_actions = last.n_outputs
+        if "atoms" in state:
+            atoms = array_in(state, "atoms", path)
+            net, n_actions = nn.Sequential(net, _ExpectedValue(atoms)), n_actions // len(atoms)
+        head = QValues(net)
+    extractor = NatureCnn(convolutions, (hidden.weight, hidden.bias))
+    return _tried(space, spaces.Discrete(n_actions), head, extractor=extractor, **named)
+
+
+class _ExpectedValue(nn.Module):
+    """The mean of the distribution over returns that C51 learns for each action."""
+
+    def __init__(self, atoms: np.ndarray[Any, np.dtype[np.float32]]) -> None:
+        super().__init__()
+        self.register_buffer("atoms", torch.from_numpy(atoms.copy()))
+
+    def forward(self, logits: torch.Tensor) -> torch.Tensor:
+        atoms = self.get_buffer("atoms")
+        return (logits.view(len(logits), -1, len(atoms)).softmax(dim=2) * atoms).sum(dim=2)
+
+
+class _Spread(nn.Module):
+    """CleanRL's SAC keeps the logarithm of the spread between −5 and 2 with a tanh."""
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return _SMALLEST_LOG_STD + 0.5 * (_LARGEST_LOG_STD - _SMALLEST_LOG_STD) * (values.tanh() + 1)
+
+
+def _layer(state: State, name: str, activation: str, path: Path) -> Layer:
+    return Layer(array_in(state, f"{name}.weight", path), array_in(state, f"{name}.bias", path), Activation(activation))
+
+
+def _layers(state: State, prefix: str, activation: str, path: Path) -> tuple[Layer, ...]:
+    """Return the layers 0, 2, 4 … of a sequence; the last has no activation."""
+    places = sorted(
+        int(name.split(".")[1]) for name in state if name.startswith(f"{prefix}.") and name.endswith(".weight")
+    )
+    last = places[-1]
+    return tuple(
+        _layer(state, f"{prefix}.{place}", "identity" if place == last else activation, path) for place in places
+    )
+
+
+def _flat(state: State, first: str) -> spaces.Box:
+    return spaces.Box(-np.inf, np.inf, (state[f"{first}.weight"].shape[1],), np.float32)
+
+
+def _unbounded(width: int) -> spaces.Box:
+    return spaces.Box(-np.inf, np.inf, (width,), np.float32)
+
+
+def _tried(
+    observations: spaces.Box,
+    actions: spaces.Space[Any],
+    head: Head,
+    *,
+    extractor: nn.Module | None = None,
+    body: nn.Module | None = None,
+    **fields: Any,
+) -> ActorPolicy:
+    policy = ActorPolicy(observations, actions, extractor or Flatten(), body or nn.Identity(), head, **fields)
+    policy.predict(np.zeros((1, *observations.shape), observations.dtype))
+    return policy
+
+
+READER = PolicyReader("cleanrl", "a .cleanrl_model file of CleanRL", is_own, read)

@@ -1,0 +1,102 @@
+"""Reader of policies on the Hugging Face hub, ``hf:USER/REPO[/FILE][@REVISION]`` (the extra ``hub``).
+
+Files come into huggingface_hub's cache, and from there when there is no network. What belongs to a policy, statistics
+and the RL Zoo's files, is fetched with it. Everything is then read as any other file: nothing that is fetched is run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from legible.imports import optional_package
+from legible.policies.protocol import Policy, PolicyError
+from legible.policies.registry import LoadOptions, PolicyReader, find_reader
+
+PREFIX = "hf:"
+_ADDRESS = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:/([\w./ -]+))?(?:@([\w./-]+))?")
+_TIMEOUT = 20.0
+_POLICY_SUFFIXES = (".zip", ".safetensors", ".cleanrl_model", ".onnx")
+_BESIDE = re.compile(r"(.*vec_?normalize.*\.pkl|args\.yml|config\.yml|env_kwargs\.yml|.*\.normalisation\.(npz|toml))")
+
+
+def is_own(source: Any) -> bool:
+    """Return whether this is the address of a policy on the hub."""
+    return isinstance(source, str) and source.startswith(PREFIX)
+
+
+def read(source: str, options: LoadOptions) -> Policy:
+    """Fetch a policy, with what belongs to it, and read it."""
+    path = fetch(source)
+    reader = find_reader(path)
+    return reader.read(path, options)
+
+
+def fetch(source: str) -> Path:
+    """Fetch a policy, with what belongs to it, into the cache, and return its file.
+
+    Raises
+    ------
+    PolicyError
+        When there is no such policy, several could be meant, or neither the network nor the cache has it.
+    """
+    written = _ADDRESS.fullmatch(source)
+    if written is None or ".." in source:
+        raise PolicyError(f"{source!r}: write it as hf:USER/REPO or hf:USER/REPO/FILE")
+    hub = optional_package("huggingface_hub", "hub", "policies on the Hugging Face hub")
+    repository, file, revision = written.groups()
+    place = {"endpoint": os.environ.get("HF_ENDPOINT"), "cache_dir": os.environ.get("HF_HUB_CACHE")}
+    try:
+        names, offline = _files(hub, repository, revision, place)
+        wanted = file or _policy_among(names, source)
+        if wanted not in names:
+            raise PolicyError(f"{source!r}: the repository has no file {wanted!r}; it has {', '.join(names[:10])}")
+        folder = Path(wanted).parent
+        for name in names:
+            if _BESIDE.fullmatch(Path(name).name) and Path(name).is_relative_to(folder):
+                hub.hf_hub_download(repository, name, revision=revision, local_files_only=offline, **place)
+        return Path(hub.hf_hub_download(repository, wanted, revision=revision, local_files_only=offline, **place))
+    except PolicyError:
+        raise
+    except Exception as error:
+        # The hub's library and those below it raise many things when there is no network or no such repository.
+        raise PolicyError(
+            f"{source!r}: cannot be fetched, and the cache does not have it ({type(error).__name__}: "
+            f"{str(error)[:200]})"
+        ) from error
+
+
+def _files(hub: Any, repository: str, revision: str | None, place: dict[str, str | None]) -> tuple[list[str], bool]:
+    """Return the names of the files of a repository; without a network, of those that are in the cache, and True."""
+    try:
+        # Not list_repo_files, which tries for most of a minute to reach a network that is not there.
+        told = hub.HfApi(endpoint=place["endpoint"]).model_info(repository, revision=revision, timeout=_TIMEOUT)
+        return sorted(each.rfilename for each in told.siblings or ()), False
+    except Exception as error:
+        try:
+            kept = Path(
+                hub.snapshot_download(
+                    repository, revision=revision, local_files_only=True, cache_dir=place["cache_dir"]
+                )
+            )
+        except Exception:
+            raise error from None  # what went wrong first says more
+        return sorted(str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file()), True
+
+
+def _policy_among(names: list[str], source: str) -> str:
+    """Return the one file among those of a repository that is a policy."""
+    for suffix in _POLICY_SUFFIXES:
+        found = [name for name in names if name.endswith(suffix) and not name.startswith("train_eval")]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise PolicyError(
+                f"{source!r}: several files could be the policy ({', '.join(found[:5])}); name one of them"
+            )
+    raise PolicyError(f"{source!r}: none of its files is a policy ({', '.join(names[:10])})")
+
+
+READER = PolicyReader("hub", "hf:USER/REPO for a policy on the Hugging Face hub", is_own, read)

@@ -1,0 +1,29 @@
+"""Reader of legible's own ``.safetensors`` files."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from legible.policies.normalising import normalised_file
+from legible.policies.policy_file import read_policy_file
+from legible.policies.protocol import Policy
+from legible.policies.registry import LoadOptions, PolicyReader
+
+
+def is_own(source: Any) -> bool:
+    """Return whether this is a ``.safetensors`` file."""
+    return isinstance(source, Path) and source.suffix == ".safetensors"
+
+
+def read(path: Path, options: LoadOptions) -> Policy:
+    """Read a policy that `legible.policies.save_policy` wrote; where the file holds rules, it is a guided one."""
+    options.refuse("a .safetensors file", "output", "encoding", "algorithm")
+    network = normalised_file(read_policy_file(path, activation=options.activation), path, options, trained_so=False)
+    # Guidance knows policies, so it is known here by its name only.
+    guided: Policy = importlib.import_module("legible.guidance.policy").with_its_rules(network, path)
+    return guided
+
+
+READER = PolicyReader("legible", "a .safetensors file that save_policy wrote", is_own, read)

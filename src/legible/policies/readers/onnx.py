@@ -1,0 +1,102 @@
+"""Reader of ONNX files, run by onnxruntime (the extra ``onnx``)."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from legible.imports import optional_package
+from legible.policies.protocol import Observations, Policy, PolicyError, UnclearPolicyError
+from legible.policies.readers import objects
+from legible.policies.registry import LoadOptions, PolicyReader
+from legible.policies.wrapped import Output
+
+_OUTPUT_NAMES: dict[str, Output] = {
+    "logits": "logits",
+    "q_values": "values",
+    "qvalues": "values",
+    "log_probs": "log-probabilities",
+    "log_probabilities": "log-probabilities",
+    "probs": "probabilities",
+    "probabilities": "probabilities",
+    "actions": "actions",
+    "action": "actions",
+}
+# What people call the output of a graph, where the name leaves no doubt.
+
+
+@dataclass(eq=False)
+class OnnxFunction:
+    """The graph of an ONNX file as a function on arrays; it travels to other processes as the bytes that it is."""
+
+    graph: bytes
+    _session: Any = field(default=None, repr=False)
+
+    @property
+    def session(self) -> Any:
+        """The session of onnxruntime, on one thread of the processor."""
+        if self._session is None:
+            runtime = optional_package("onnxruntime", "onnx", "ONNX files")
+            settings = runtime.SessionOptions()
+            settings.intra_op_num_threads = settings.inter_op_num_threads = 1
+            settings.log_severity_level = 4
+            self._session = runtime.InferenceSession(self.graph, settings, providers=["CPUExecutionProvider"])
+        return self._session
+
+    def __call__(self, observations: Observations) -> npt.NDArray[Any]:
+        """Return what the graph makes of the observations, in one go if it takes batches of any size."""
+        given = self.session.get_inputs()[0]
+        name, shape = given.name, [size if isinstance(size, int) else None for size in given.shape]
+        batch = observations.reshape(len(observations), *(shape[1:] if None not in shape[1:] else [-1]))
+        pieces = [batch] if not shape or shape[0] is None else np.split(batch, max(len(batch) // shape[0], 1))
+        return np.concatenate([self.session.run(None, {name: piece})[0] for piece in pieces])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"graph": self.graph, "_session": None}
+
+
+def is_own(source: Any) -> bool:
+    """Return whether this is an ONNX file, by its name."""
+    return isinstance(source, Path) and source.suffix == ".onnx" and source.is_file()
+
+
+def read(path: Path, options: LoadOptions) -> Policy:
+    """Read the graph of a file as a function from observations to scores or actions."""
+    options.refuse("an ONNX file", "activation", "encoding", "algorithm")
+    function = OnnxFunction(path.read_bytes())
+    try:
+        inputs, outputs = function.session.get_inputs(), function.session.get_outputs()
+    except PolicyError:
+        raise
+    except Exception as error:
+        if type(error).__module__.startswith("legible"):
+            raise
+        # onnxruntime has an error of its own for every way in which a file can be damaged.
+        raise PolicyError(f"{path}: onnxruntime cannot read it: {str(error)[:300]}") from error
+    if len(inputs) != 1 or inputs[0].type != "tensor(float)":
+        what = ", ".join(f"{each.name} {each.type}" for each in inputs)
+        raise PolicyError(f"{path}: it takes {what}; supported are graphs with one input of type tensor(float)")
+    width = inputs[0].shape[1:]
+    n_features = options.n_features
+    if n_features is None and width and all(isinstance(size, int) for size in width):
+        n_features = int(np.prod(width))
+    output = options.output or _OUTPUT_NAMES.get(outputs[0].name.lower())
+    if output is None:
+        raise UnclearPolicyError(
+            f"{path}: its output is called {outputs[0].name!r}, which does not say what it is. Give the output: "
+            "values, logits, log-probabilities, probabilities or actions",
+            "output",
+        )
+    asked = dataclasses.replace(options, output=output, n_features=n_features)
+    try:
+        return objects.with_output(function, asked, str(path))
+    except (RuntimeError, ValueError) as error:
+        raise PolicyError(f"{path}: the graph cannot be run: {str(error)[:300]}") from error
+
+
+READER = PolicyReader("onnx", "an .onnx file", is_own, read)

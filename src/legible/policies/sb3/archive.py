@@ -1,0 +1,116 @@
+"""Stable-Baselines3's ``.zip`` files: what is in one, unpacked with care and without unpickling anything.
+
+- `Contents`, `read_contents`: the readable part of a zip.
+- `read_tensors`: the tensors of its policy by name.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+
+from legible.policies.protocol import PolicyError, UnclearPolicyError
+from legible.policies.torch_file import read_state
+from legible.policies.unpacking import check_member, read_json
+
+SUPPORTED = (
+    "policies of DQN, QRDQN, PPO, A2C, TRPO, SAC, TD3, DDPG, TQC, CrossQ, ARS, MaskablePPO and RecurrentPPO of the "
+    "classes that Stable-Baselines3 and sb3-contrib bring, with observations and actions that are Box, Discrete, "
+    "MultiDiscrete or MultiBinary, and Dict observations"
+)
+"""What can be read without running code, for people."""
+
+_TRUST = "If you trust its author, open it as trusted: Stable-Baselines3's own loader then reads it and runs its code."
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The readable part of a zip: its ``data``, in which pickles stay the text that they are, and who wrote it."""
+
+    path: Path
+    data: Mapping[str, Any]
+    version: str | None
+
+    def text_of(self, key: str) -> Mapping[str, Any]:
+        """Return the readable attributes of an entry of ``data``; nothing when it is missing."""
+        entry = self.data.get(key)
+        if not isinstance(entry, dict):
+            return {}
+        return {name: value for name, value in entry.items() if name != ":serialized:"}
+
+    def ask(self, what: str, argument: str, example: str) -> NoReturn:
+        """Refuse, and say which argument answers the question."""
+        raise UnclearPolicyError(f"{self.path}: {what}. Give the {argument}, such as {example}. {_TRUST}", argument)
+
+    def refuse(self, what: str) -> NoReturn:
+        """Refuse what is not supported, and say what else can be done."""
+        raise PolicyError(f"{self.path}: {what}. Supported are {SUPPORTED}. {_TRUST}")
+
+
+def read_contents(path: Path) -> Contents:
+    """Return the readable part of a zip.
+
+    Raises
+    ------
+    PolicyError
+        When the file is missing, damaged or no policy of Stable-Baselines3.
+    """
+    with _opened(path) as archive:
+        data = _read_data(path, archive)
+        version = None
+        if "_stable_baselines3_version" in archive.namelist():
+            version = _read_member(path, archive, "_stable_baselines3_version").decode("utf-8", "replace").strip()
+    return Contents(path, data, version)
+
+
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Return the tensors of the policy in a zip by name, or say why they are none."""
+    with _opened(path) as archive:
+        raw = _read_member(path, archive, "policy.pth")
+    return read_state(raw, path, "policy.pth")
+
+
+def _opened(path: Path) -> zipfile.ZipFile:
+    with path.open("rb") as stream:
+        begins_well = stream.read(4) == b"PK\x03\x04"
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        what = "the zip file is truncated or damaged" if begins_well else "this is no zip file"
+        raise PolicyError(f"{path}: {what}") from error
+    if min((member.header_offset for member in archive.infolist()), default=0) > 0:
+        # The tensors are zips themselves: of a truncated file one of those is found instead.
+        archive.close()
+        raise PolicyError(f"{path}: the zip file is truncated or damaged")
+    return archive
+
+
+def _read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
+    check_member(path, archive, name)
+    try:
+        return archive.read(name)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise PolicyError(f"{path}: {name} is damaged: {error}") from error
+    except (NotImplementedError, RuntimeError) as error:
+        raise PolicyError(f"{path}: {name} cannot be unpacked: {error}") from error
+
+
+def _read_data(path: Path, archive: zipfile.ZipFile) -> Mapping[str, Any]:
+    if "policy.pth" not in archive.namelist():
+        raise PolicyError(
+            f"{path}: this zip file has no policy.pth, so it was not written by Stable-Baselines3's save(); it holds "
+            f"{', '.join(sorted(archive.namelist())[:5]) or 'nothing'}"
+        )
+    check_member(path, archive, "policy.pth")
+    if "data" not in archive.namelist():
+        return {}
+    data = read_json(_read_member(path, archive, "data"), f"{path}: data")
+    if not isinstance(data, dict):
+        raise PolicyError(f"{path}: data is a JSON {type(data).__name__}, not an object")
+    return data

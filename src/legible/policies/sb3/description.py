@@ -1,0 +1,255 @@
+"""What the JSON in a zip of Stable-Baselines3 says about its policy.
+
+Whatever JSON cannot hold stands in it twice, as a pickle in base64 under ``":serialized:"`` and, for people, as the
+text of its attributes. Only that text is read here.
+
+- `algorithm_of`: the algorithm.
+- `options_of`, `activation_of`: how the network was built.
+- `trained_normalised`: whether observations were normalised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from legible.errors import did_you_mean
+from legible.policies.activations import Activation
+from legible.policies.protocol import PolicyError, UnclearPolicyError
+from legible.policies.sb3.archive import Contents
+
+Algorithm = Literal[
+    "DQN", "QRDQN", "PPO", "A2C", "TRPO", "SAC", "TD3", "DDPG", "TQC", "CrossQ", "ARS", "MaskablePPO", "RecurrentPPO"
+]
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
+"""The algorithms of Stable-Baselines3 and sb3-contrib whose policies can be loaded."""
+
+Design = Literal["values", "actor-critic", "squashed actor", "plain actor"]
+"""How the network of an algorithm is built: Q-values; actor and critic side by side; the actor of SAC; that of TD3."""
+
+DESIGNS: Mapping[Algorithm, Design] = {
+    "DQN": "values",
+    "QRDQN": "values",
+    "PPO": "actor-critic",
+    "A2C": "actor-critic",
+    "TRPO": "actor-critic",
+    "MaskablePPO": "actor-critic",
+    "RecurrentPPO": "actor-critic",
+    "SAC": "squashed actor",
+    "TQC": "squashed actor",
+    "CrossQ": "squashed actor",
+    "TD3": "plain actor",
+    "DDPG": "plain actor",
+    "ARS": "plain actor",
+}
+
+_FAMILIES: Mapping[str, tuple[tuple[str, ...], tuple[Algorithm, ...]]] = {
+    "stable_baselines3.dqn.policies": (("DQNPolicy", "CnnPolicy", "MultiInputPolicy"), ("DQN",)),
+    "sb3_contrib.qrdqn.policies": (("QRDQNPolicy", "CnnPolicy", "MultiInputPolicy"), ("QRDQN",)),
+    "stable_baselines3.common.policies": (
+        ("ActorCriticPolicy", "ActorCriticCnnPolicy", "MultiInputActorCriticPolicy"),
+        ("PPO", "A2C", "TRPO"),
+    ),
+    "sb3_contrib.common.maskable.policies": (
+        ("MaskableActorCriticPolicy", "MaskableActorCriticCnnPolicy", "MaskableMultiInputActorCriticPolicy"),
+        ("MaskablePPO",),
+    ),
+    "sb3_contrib.common.recurrent.policies": (
+        ("RecurrentActorCriticPolicy", "RecurrentActorCriticCnnPolicy", "RecurrentMultiInputActorCriticPolicy"),
+        ("RecurrentPPO",),
+    ),
+    "stable_baselines3.sac.policies": (("SACPolicy", "CnnPolicy", "MultiInputPolicy"), ("SAC",)),
+    "sb3_contrib.tqc.policies": (("TQCPolicy", "CnnPolicy", "MultiInputPolicy"), ("TQC",)),
+    "sb3_contrib.crossq.policies": (("CrossQPolicy", "CnnPolicy", "MultiInputPolicy"), ("CrossQ",)),
+    "stable_baselines3.td3.policies": (("TD3Policy", "CnnPolicy", "MultiInputPolicy"), ("TD3", "DDPG")),
+    "sb3_contrib.ars.policies": (("ARSPolicy", "ARSLinearPolicy"), ("ARS",)),
+}
+# Policy classes whose networks can be rebuilt from their tensors, by module, with the algorithms that have them.
+
+_HARMLESS_OPTIONS = frozenset(
+    {
+        *("device", "optimizer_class", "optimizer_kwargs", "ortho_init"),
+        *("net_arch", "n_critics", "lstm_hidden_size", "n_lstm_layers", "batch_norm"),  # the tensors say it better
+        *("full_std", "log_std_init", "with_bias", "share_features_extractor"),  # so here
+        *("shared_lstm", "enable_critic_lstm", "batch_norm_momentum", "renorm_warmup_steps"),
+    }
+)
+_READ_OPTIONS = frozenset(
+    {
+        *("activation_fn", "features_extractor_class", "features_extractor_kwargs", "n_quantiles", "normalize_images"),
+        *("squash_output", "use_sde", "use_expln", "clip_mean", "sde_net_arch", "batch_norm_eps", "lstm_kwargs"),
+    }
+)
+_EXTRACTORS = {
+    f"<class 'stable_baselines3.common.torch_layers.{name}'>"
+    for name in ("FlattenExtractor", "NatureCNN", "CombinedExtractor")
+}
+_EXTRACTOR_OPTIONS = frozenset({"features_dim", "cnn_output_dim", "normalized_image"})
+
+_MARKS: tuple[tuple[tuple[str, ...], Algorithm], ...] = (
+    (("exploration_fraction", "n_quantiles"), "QRDQN"),
+    (("exploration_fraction",), "DQN"),
+    (("cg_max_steps",), "TRPO"),
+    (("gae_lambda", "clip_range"), "PPO"),
+    (("gae_lambda",), "A2C"),
+    (("target_entropy", "top_quantiles_to_drop_per_net"), "TQC"),
+    (("target_entropy", "policy_delay"), "CrossQ"),
+    (("target_entropy",), "SAC"),
+    (("delta_std",), "ARS"),
+)
+
+_CLASS_TEXT = re.compile(r"<class '([\w.]+)'>")
+_PARTIAL_TEXT = re.compile(r"functools\.partial\(<class 'torch\.nn\.modules\.activation\.(\w+)'>((?:, \w+=[^,()]+)*)\)")
+_FUNCTION_TEXT = re.compile(r"<function ([\w.<>]+)\.__init__ at 0x[0-9a-fA-F]+>")
+
+
+def checked_algorithm(said: str | None) -> Algorithm | None:
+    """Return an algorithm by its name as people write it, or say which there are."""
+    if said is None:
+        return None
+    plain = said.upper().replace("-", "").replace("_", "")
+    for name in ALGORITHMS:
+        if name.upper() == plain:
+            return name
+    raise PolicyError(
+        f"unknown algorithm {said!r}.{did_you_mean(plain, ALGORITHMS)} "
+        f"Policies of {', '.join(ALGORITHMS)} can be loaded"
+    )
+
+
+def trained_normalised(contents: Contents) -> bool | None:
+    """Return whether a policy was trained behind ``VecNormalize``, None when its zip does not show it.
+
+    On-policy algorithms keep the last observation before normalisation only behind one. The others keep it always, and
+    those that have never been trained never.
+    """
+    if "gae_lambda" not in contents.data or contents.data.get("_last_obs") is None:
+        return None
+    return contents.data.get("_last_original_obs") is not None
+
+
+def algorithm_of(contents: Contents, said: Algorithm | None, *, any_policy_class: bool = False) -> Algorithm:
+    """Return the algorithm that wrote a zip, from the policy class and the settings that it kept.
+
+    Parameters
+    ----------
+    contents
+        The readable part of the zip.
+    said
+        What the caller says it is.
+    any_policy_class
+        Accept policy classes that cannot be rebuilt from tensors alone; the trusted loader can.
+    """
+    written = _algorithm_in_settings(contents)
+    family = _family_of(contents, refuse_others=not any_policy_class)
+    if family and written is not None and DESIGNS[written] != DESIGNS[family[0]]:
+        contents.refuse(f"its settings are those of {written}, but its policy class belongs to {' or '.join(family)}")
+    candidates = family if len(family) == 1 or written is None else (written,)
+    if said is not None and candidates and said not in candidates:
+        named = " or ".join(candidates)
+        raise PolicyError(f"{contents.path}: the algorithm {said!r} was given, but the file says that it is {named}")
+    if said is not None:
+        return said
+    if len(candidates) != 1:
+        raise UnclearPolicyError(
+            f"{contents.path}: cannot read which algorithm it was trained with. Give the algorithm, such as PPO",
+            "algorithm",
+        )
+    return candidates[0]
+
+
+def _algorithm_in_settings(contents: Contents) -> Algorithm | None:
+    """Tell the algorithm by settings that only it, or only its relatives, have."""
+    settings = contents.data
+    if "target_policy_noise" in settings:
+        # DDPG is TD3 without what makes it TD3.
+        return "DDPG" if (settings.get("policy_delay"), settings.get("target_noise_clip")) == (1, 0.0) else "TD3"
+    for marks, algorithm in _MARKS:
+        if all(mark in settings for mark in marks):
+            return algorithm
+    return None
+
+
+def _family_of(contents: Contents, *, refuse_others: bool) -> tuple[Algorithm, ...]:
+    described = contents.text_of("policy_class")
+    module = described.get("__module__")
+    if not isinstance(module, str):
+        return ()
+    written = _FUNCTION_TEXT.fullmatch(str(described.get("__init__", "")))
+    name = written.group(1) if written else "?"
+    classes, algorithms = _FAMILIES.get(module, ((), ()))
+    if name in classes:
+        return algorithms
+    if not refuse_others:
+        return ()
+    full_name = f"{module}.{name}" if written else f"a class of {module}"
+    return contents.refuse(f"its policy is {full_name}, a policy class that cannot be rebuilt from its tensors alone")
+
+
+def options_of(contents: Contents) -> Mapping[str, Any]:
+    """Return the readable options of the policy class, or refuse those whose effect is not known."""
+    if not isinstance(contents.data.get("policy_kwargs"), dict):
+        return {}
+    options = {key: value for key, value in contents.text_of("policy_kwargs").items() if key != ":type:"}
+    unknown = sorted(set(options) - _HARMLESS_OPTIONS - _READ_OPTIONS)
+    if unknown:
+        contents.refuse(f"its policy_kwargs hold {', '.join(unknown)}, whose effect on the network is not known")
+    extractor = options.get("features_extractor_class")
+    if extractor is not None and str(extractor) not in _EXTRACTORS:
+        contents.refuse(f"it has its own feature extractor ({str(extractor)[:100]}), which is not supported")
+    for key in ("features_extractor_kwargs", "lstm_kwargs"):
+        known = _EXTRACTOR_OPTIONS if key == "features_extractor_kwargs" else frozenset()
+        inner = options.get(key)
+        if inner and (not isinstance(inner, dict) or set(inner) - known):
+            contents.refuse(f"its policy_kwargs hold {key} whose effect on the network is not known")
+    if options.get("sde_net_arch"):
+        contents.refuse("it has a network of its own for exploration (sde_net_arch), which is not supported")
+    return options
+
+
+def uses_sde(contents: Contents, options: Mapping[str, Any]) -> bool:
+    """Return whether the policy explores with gSDE."""
+    return bool(contents.data.get("use_sde") or options.get("use_sde"))
+
+
+def activation_of(
+    contents: Contents, options: Mapping[str, Any], algorithm: Algorithm, said: Activation | None
+) -> Activation | Literal["prelu"]:
+    """Return the activation function between the layers."""
+    written: Activation | Literal["prelu"] | None
+    if not isinstance(contents.data.get("policy_kwargs"), dict):
+        written = None
+    elif "activation_fn" not in options:
+        written = Activation("tanh" if DESIGNS[algorithm] == "actor-critic" else "relu")
+    else:
+        written = _activation_in_text(str(options["activation_fn"]))
+    if written is None:
+        if said is not None:
+            return said
+        shown = f" (it is written as {options['activation_fn']!r})" if "activation_fn" in options else ""
+        contents.ask(f"cannot read the activation function{shown}", "activation", "relu")
+    if said is not None and said != written:
+        raise PolicyError(
+            f"{contents.path}: the activation {str(said)!r} was given, but the file says that it is {str(written)!r}"
+        )
+    return written
+
+
+def _activation_in_text(text: str) -> Activation | Literal["prelu"] | None:
+    named = _CLASS_TEXT.fullmatch(text)
+    partial = _PARTIAL_TEXT.fullmatch(text)
+    try:
+        if named is not None:
+            module, _, name = named.group(1).rpartition(".")
+            if (module, name) == ("torch.nn.modules.activation", "PReLU"):
+                return "prelu"
+            if module == "torch.nn.modules.activation" or (module, name) == ("torch.nn.modules.linear", "Identity"):
+                return Activation.of(name)
+        elif partial is not None:
+            name, parameters = partial.groups()
+            wanted = [pair for pair in parameters.split(", ")[1:] if not pair.startswith("inplace=")]
+            return Activation.of(f"{name}({', '.join(wanted)})")
+    except PolicyError:
+        return None
+    return None

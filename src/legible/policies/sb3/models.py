@@ -1,0 +1,275 @@
+"""Models of Stable-Baselines3 that are already in memory, and zips that its own loader opens because they are trusted.
+
+Nothing here is imported unless such a model turns up. A plain feed-forward network becomes a `NetworkPolicy`,
+everything else a copy of the model's own policy: training the model further changes neither.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from legible.imports import needs_extra, optional_package
+from legible.policies.actors.observations import Statistics, batch_of, normalised_batch
+from legible.policies.encoding import Encoding, OneHot, Plain
+from legible.policies.network import Layer, NetworkPolicy, layers_of_modules
+from legible.policies.protocol import Observations, PolicyError, ScoreKind, Scores, as_scores
+from legible.policies.sb3.archive import read_contents
+from legible.policies.sb3.description import ALGORITHMS, Algorithm, algorithm_of, trained_normalised
+from legible.policies.vec_normalize import normalisation_of_vec_normalize
+from legible.policies.wrapped import FunctionPolicy, ModuleFunction, check_finite, device_of
+
+with needs_extra("sb3", "a zip that Stable-Baselines3's own loader has to open"):
+    from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
+    from stable_baselines3.common.preprocessing import is_image_space
+    from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
+    from stable_baselines3.dqn.policies import DQNPolicy
+
+Sb3Model: TypeAlias = Any
+"""A model or a policy of Stable-Baselines3."""
+
+
+def load_trusted_zip(path: Path, algorithm: Algorithm | None) -> tuple[Sb3Model, bool | None]:
+    """Open a zip with Stable-Baselines3's own loader, which runs the code in it.
+
+    Returns
+    -------
+    model
+        The model.
+    normalised
+        Whether it was trained behind ``VecNormalize``, None when the zip does not show it.
+    """
+    contents = read_contents(path)
+    name = algorithm_of(contents, algorithm, any_policy_class=True)
+    package = "stable_baselines3" if name in ("DQN", "PPO", "A2C", "SAC", "TD3", "DDPG") else "sb3_contrib"
+    loader = getattr(optional_package(package, "sb3", f"the {name} policy in {path}"), name)
+    try:
+        return loader.load(path, device="cpu"), trained_normalised(contents)
+    except Exception as error:
+        # The loader runs the code in the file: it can fail in any way.
+        raise PolicyError(f"{path}: Stable-Baselines3 cannot load it as {name}: {error}") from error
+
+
+def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPolicy:
+    """Return the policy of a model of Stable-Baselines3, without its normalisation.
+
+    Raises
+    ------
+    PolicyError
+        When its actions are not numbered from 0, or its weights are not finite.
+    """
+    policy = model if isinstance(model, BasePolicy) else model.policy
+    if np.any(getattr(policy.action_space, "start", 0)):
+        raise PolicyError(f"{type(model).__name__}: actions must be numbered from 0, not {policy.action_space}")
+    device_of(policy)
+    check_finite(policy)
+    head = _head_of(policy)
+    layers = None if head is None else _plain_layers(policy, head)
+    encoding = _encoding_of(policy.observation_space)
+    if head is None or (layers is None and encoding is None) or is_image_space(policy.observation_space):
+        own = _copied(policy)
+        return ModelPolicy(own, _head_of(own))
+    if layers is None or encoding is None:
+        return _wrapped(policy, head)
+    name = None if isinstance(model, BasePolicy) else _algorithm_name(model)
+    metadata = {} if name is None else {"algorithm": name, "num_timesteps": int(model.num_timesteps)}
+    return NetworkPolicy(layers, head.kind, encoding, metadata=metadata)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPolicy:
+    """A policy of Stable-Baselines3 that acts by its own ``predict``: continuous or several actions, masks, memory.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    head
+        Where its scores come from, None when it has none.
+    normalisation
+        Statistics to normalise observations with before it sees them.
+    """
+
+    policy: BasePolicy
+    head: _Head | None = None
+    normalisation: Statistics | None = None
+
+    @property
+    def observation_space(self) -> spaces.Space[Any]:
+        """The observations that it reads."""
+        return self.policy.observation_space
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """The actions that it takes."""
+        return self.policy.action_space
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether it remembers."""
+        return hasattr(self.policy, "lstm_actor")
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether actions can be drawn."""
+        return hasattr(self.policy, "action_dist") or hasattr(getattr(self.policy, "actor", None), "action_dist")
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions where they are discrete, else 0."""
+        return int(self.action_space.n) if isinstance(self.action_space, spaces.Discrete) else 0
+
+    @property
+    def n_features(self) -> int | None:
+        """Width of a flat observation, None for dictionaries."""
+        space = self.observation_space
+        return None if isinstance(space, spaces.Dict) else math.prod(space.shape or (1,))
+
+    @property
+    def kind(self) -> ScoreKind:
+        """What its scores mean, ``"none"`` when it has none."""
+        return "none" if self.head is None else self.head.kind
+
+    def scores(self, observations: Observations) -> Scores:
+        """Return the scores ``float[n, actions]`` of a batch of observations, or refuse when it has none."""
+        if self.head is None:
+            raise PolicyError(f"{type(self.policy).__name__} of {self.action_space} has no score for every action")
+        batch, _ = batch_of(observations, self.observation_space)
+        ready, _ = self.policy.obs_to_tensor(cast(Any, normalised_batch(batch, self.normalisation)))
+        with torch.inference_mode():
+            return as_scores(self.head.scores(ready).cpu().numpy(), len(observations), self.n_actions)
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        **masks: Any,
+    ) -> tuple[npt.NDArray[Any], Any]:
+        """Choose as the policy itself does; ``action_masks`` are handed on."""
+        if self.normalisation is not None:
+            batch, single = batch_of(observation, self.observation_space)
+            ready = normalised_batch(batch, self.normalisation)
+            actions, state = self.policy.predict(cast(Any, ready), state, episode_start, deterministic, **masks)
+            return (actions[0] if single else actions), state
+        return self.policy.predict(observation, state, episode_start, deterministic, **masks)
+
+
+def normalisation_of_model(model: Sb3Model) -> Statistics | None:
+    """Return the statistics of the ``VecNormalize`` around a model's environment, None when there is none."""
+    around = None if isinstance(model, BasePolicy) else model.get_vec_normalize_env()
+    return None if around is None else normalisation_of_vec_normalize(around)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """Where the scores of a kind of policy come from."""
+
+    kind: Literal["values", "log-probabilities"]
+    network: nn.Module
+    modules: Sequence[nn.Module]
+    extractor: nn.Module
+    n_quantiles: int | None = None
+
+    def scores(self, observations: Any) -> torch.Tensor:
+        """Ask the network for the scores of observations as it reads them."""
+        if self.kind == "log-probabilities":
+            distribution = cast(ActorCriticPolicy, self.network).get_distribution(observations).distribution
+            return cast(torch.distributions.Categorical, distribution).logits
+        answer: torch.Tensor = self.network(observations)
+        return answer if self.n_quantiles is None else answer.mean(dim=1)
+
+
+def _algorithm_name(model: Sb3Model) -> Algorithm | None:
+    for ancestor in type(model).__mro__:
+        if (
+            ancestor.__module__.split(".")[0] in ("stable_baselines3", "sb3_contrib")
+            and ancestor.__name__ in ALGORITHMS
+        ):
+            return ancestor.__name__
+    return None
+
+
+def _head_of(policy: BasePolicy) -> _Head | None:
+    """Return where the scores come from, None when a policy has none."""
+    if not isinstance(policy.action_space, spaces.Discrete) or isinstance(policy.observation_space, spaces.Dict):
+        return None
+    if isinstance(policy, DQNPolicy):
+        return _Head("values", policy.q_net, tuple(policy.q_net.q_net), policy.q_net.features_extractor)
+    if isinstance(policy, ActorCriticPolicy) and not hasattr(policy, "lstm_actor"):
+        extractor = policy.mlp_extractor
+        modules = () if type(extractor) is not MlpExtractor else (*extractor.policy_net, policy.action_net)
+        return _Head("log-probabilities", policy, modules, policy.pi_features_extractor)
+    network = getattr(policy, "quantile_net", None)
+    if network is not None:
+        modules = tuple(network.quantile_net)
+        return _Head("values", network, modules, network.features_extractor, int(network.n_quantiles))
+    return None
+
+
+def _plain_layers(policy: BasePolicy, head: _Head) -> tuple[Layer, ...] | None:
+    """Return the layers of a policy that is nothing but layers, None for any other."""
+    stock = type(policy).__module__.split(".")[0] in ("stable_baselines3", "sb3_contrib")
+    if not stock or type(head.extractor) is not FlattenExtractor or not head.modules:
+        return None
+    layers = layers_of_modules(head.modules)
+    if layers is None or head.n_quantiles is None:
+        return layers
+    last = layers[-1]
+    weight = last.weight.reshape(head.n_quantiles, -1, last.n_inputs).mean(axis=0, dtype=np.float64)
+    bias = last.bias.reshape(head.n_quantiles, -1).mean(axis=0, dtype=np.float64)
+    return (*layers[:-1], Layer(weight, bias))
+
+
+def _encoding_of(space: spaces.Space[Any]) -> Encoding | None:
+    if isinstance(space, spaces.Box | spaces.MultiBinary) and not is_image_space(space):
+        return Plain(math.prod(space.shape))
+    if isinstance(space, spaces.Discrete) and space.start == 0:
+        return OneHot((int(space.n),))
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1 and not np.any(space.start):
+        return OneHot(tuple(space.nvec))
+    return None
+
+
+def _copied(policy: BasePolicy) -> BasePolicy:
+    """Return a copy that training the original does not change."""
+    try:
+        return copy.deepcopy(policy).eval()
+    except RuntimeError:
+        # The noise of gSDE is no leaf of a graph, which PyTorch pickles but does not copy.
+        own: BasePolicy = pickle.loads(pickle.dumps(policy))
+        return own.eval()
+
+
+def _wrapped(policy: BasePolicy, head: _Head) -> FunctionPolicy:
+    space = policy.observation_space
+    if not isinstance(space, spaces.Box):
+        raise PolicyError(f"{type(policy).__name__}: observations in {space} are not supported")
+    function = ModuleFunction(head.network, _Compute(tuple(space.shape), head.n_quantiles, head.kind))
+    n_actions = int(cast(spaces.Discrete, policy.action_space).n)
+    return FunctionPolicy(function, head.kind, n_actions, math.prod(space.shape))
+
+
+@dataclass(frozen=True)
+class _Compute:
+    """Ask the network of a policy for the scores of flat observations."""
+
+    shape: tuple[int, ...]
+    n_quantiles: int | None
+    kind: Literal["values", "log-probabilities"]
+
+    def __call__(self, network: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+        head = _Head(self.kind, network, (), network, self.n_quantiles)
+        return head.scores(batch.reshape(-1, *self.shape))

@@ -1,0 +1,274 @@
+"""The spaces of a zip of Stable-Baselines3, from old Gym's to today's Gymnasium's, without unpickling them.
+
+The text that stands beside the pickle of a space says its kind, shape and type. What it does not say exactly, bounds
+and the parts of a dictionary, is taken from the pickle, read as data (`legible.policies.inert_pickle`); if that cannot
+be read, from the text as far as it goes.
+
+- `n_actions_of`, `encoding_of`: the spaces of a plain network.
+- `observation_space_of`, `action_space_of`: any space, as Gymnasium has it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from legible.policies.encoding import Encoding, OneHot, Plain
+from legible.policies.inert_pickle import Record, array_of, dtype_of, read_pickle
+from legible.policies.protocol import PolicyError
+from legible.policies.sb3.archive import Contents
+from legible.policies.vec_normalize import is_known_name
+
+Space = spaces.Space[Any]
+
+_MOST_NUMBERS = 10_000_000
+_CLASS_TEXT = re.compile(r"<class '([\w.]+)'>")
+_NUMBERS_TEXT = re.compile(r"\[\s*-?\d{1,9}(?:\s+-?\d{1,9})*\s*\]")
+_NUMBER = re.compile(r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?)")
+_TYPES = frozenset({"float16", "float32", "float64", "uint8", "int8", "uint16", "int16", "int32", "int64", "bool"})
+
+
+def n_actions_of(contents: Contents, said: int | None) -> int:
+    """Return the number of discrete actions."""
+    if contents.data.get("action_space") is None:
+        if said is None:
+            contents.ask("cannot read its action space", "n_actions", "5 if it has five discrete actions")
+        return said
+    space = contents.text_of("action_space")
+    if _whole_number(space.get("start", 0)) != 0:
+        contents.refuse(f"its actions are numbered from {space.get('start')}, not from 0: this is not supported")
+    written = _whole_number(space.get("n"))
+    if written is not None and said is not None and written != said:
+        raise PolicyError(f"{contents.path}: it has {written} actions, but {said} were asked for")
+    answer = said if written is None else written
+    if answer is None:
+        contents.ask("cannot read how many actions it has", "n_actions", "5")
+    if answer < 1:
+        raise PolicyError(f"{contents.path}: a policy needs at least one action, not {answer}")
+    return answer
+
+
+def encoding_of(contents: Contents, said: Encoding | None) -> Encoding:
+    """Return how flat observations become the input of the network."""
+    written = _encoding_in_space(contents)
+    if written is None:
+        if said is None:
+            contents.ask(
+                "cannot read its observation space",
+                "encoding",
+                "Plain(69), or OneHot((3, 4)) for MultiDiscrete([3, 4])",
+            )
+        return said
+    if said is not None and said != written:
+        raise PolicyError(f"{contents.path}: the encoding {said} was given, but the file says that it is {written}")
+    return written
+
+
+def has_plain_spaces(contents: Contents) -> bool:
+    """Return whether actions are discrete and observations one row of numbers, so that a plain network will do.
+
+    Spaces that the file does not name count as such: then the caller has to name them.
+    """
+    observations, actions = (contents.text_of(key) for key in ("observation_space", "action_space"))
+    if observations and space_name(observations) not in ("Box", "Discrete", "MultiDiscrete", "MultiBinary"):
+        return False
+    shape = _shape(observations)
+    if shape is not None and len(shape) == 3 and observations.get("dtype") == "uint8":
+        return False
+    return not actions or space_name(actions) == "Discrete"
+
+
+def observation_space_of(contents: Contents) -> Space:
+    """Return the observation space, whatever it is."""
+    return _space_of(contents, "observation_space")
+
+
+def action_space_of(contents: Contents) -> Space:
+    """Return the action space, whatever it is."""
+    space = _space_of(contents, "action_space")
+    if isinstance(space, spaces.Dict):
+        contents.refuse("its action space is a Dict: such actions are not supported")
+    return space
+
+
+def _encoding_in_space(contents: Contents) -> Encoding | None:
+    if contents.data.get("observation_space") is None:
+        return None
+    space = contents.text_of("observation_space")
+    name = space_name(space)
+    if name in ("Box", "MultiBinary"):
+        shape = _shape(space)
+        return None if shape is None else Plain(math.prod(shape))
+    if name == "Discrete":
+        sizes = _whole_numbers(f"[{space.get('n')}]")
+        starts = _whole_numbers(f"[{space.get('start', 0)}]")
+    elif name == "MultiDiscrete":
+        sizes = _whole_numbers(space.get("nvec")) or _sizes_in_pickle(contents)
+        starts = _whole_numbers(space.get("start", "[0]")) or (0,)
+    else:
+        contents.refuse(f"its observation space is {name or space.get(':type:')}: such observations are not supported")
+    if starts is not None and any(starts):
+        contents.refuse(f"its observations are numbered from {space.get('start')}, not from 0: this is not supported")
+    return None if sizes is None or starts is None else OneHot(sizes)
+
+
+def _sizes_in_pickle(contents: Contents) -> tuple[int, ...] | None:
+    pickled = _pickled_space(contents, "observation_space")
+    if not isinstance(pickled, spaces.MultiDiscrete) or pickled.nvec.ndim != 1 or pickled.start.any():
+        return None
+    return tuple(pickled.nvec.tolist())
+
+
+def _space_of(contents: Contents, key: str) -> Space:
+    """Return a space: what its text says, with the bounds and the parts that its pickle says."""
+    text = contents.text_of(key)
+    what = key.replace("_", " ")
+    if not text:
+        contents.refuse(f"cannot read its {what}, and without it its actions are not known")
+    pickled = _pickled_space(contents, key)
+    name = space_name(text)
+    written: Space | None = None
+    try:
+        if name == "Box":
+            written = _box(text, pickled)
+        elif name == "Discrete" and (n := _whole_number(text.get("n"))) is not None:
+            written = spaces.Discrete(n, start=_whole_number(text.get("start", 0)) or 0)
+        elif name == "MultiBinary" and (shape := _shape(text)) is not None:
+            written = spaces.MultiBinary(shape[0] if len(shape) == 1 else list(shape))
+        elif name == "MultiDiscrete" and (sizes := _whole_numbers(text.get("nvec"))) is not None:
+            written = spaces.MultiDiscrete(list(sizes))
+        elif name in ("Dict", "MultiDiscrete"):
+            written = pickled
+    except (ValueError, AssertionError, TypeError, OverflowError) as error:
+        contents.refuse(f"its {what} makes no sense ({str(error)[:200]})")
+    if written is None:
+        contents.refuse(f"its {what} is {name or str(text.get(':type:'))[:100]}, which cannot be read")
+    for part in written.spaces.values() if isinstance(written, spaces.Dict) else (written,):
+        if np.any(getattr(part, "start", 0)):
+            contents.refuse(f"its {what} is numbered from {part}, not from 0: this is not supported")
+    return written
+
+
+def _box(text: Mapping[str, Any], pickled: Space | None) -> spaces.Box | None:
+    shape, dtype = _shape(text), str(text.get("dtype"))
+    if shape is None or dtype not in _TYPES:
+        return None
+    if isinstance(pickled, spaces.Box) and pickled.shape == shape and pickled.dtype == np.dtype(dtype):
+        return pickled
+    bounds = [_bounds(text, name, shape) for name in ("low", "high")]
+    if bounds[0] is None or bounds[1] is None:
+        return None
+    return spaces.Box(bounds[0].astype(dtype), bounds[1].astype(dtype), shape, np.dtype(dtype).type)
+
+
+def _bounds(text: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64] | None:
+    """Read a bound of a box from the text of an array, which is abridged if it is long."""
+    written = str(text.get(name, ""))
+    numbers = [float(number) for number in _NUMBER.findall(written)]
+    if len(numbers) == math.prod(shape) and "..." not in written:
+        return np.array(numbers).reshape(shape)
+    return np.full(shape, numbers[0]) if len(set(numbers)) == 1 else None
+
+
+def _pickled_space(contents: Contents, key: str) -> Space | None:
+    """Return the space that the pickle describes, None when it cannot be read as data."""
+    entry = contents.data.get(key)
+    serialised = entry.get(":serialized:") if isinstance(entry, dict) else None
+    if not isinstance(serialised, str):
+        return None
+    try:
+        raw = base64.b64decode(serialised)
+        return _space_of_record(read_pickle(raw, f"{contents.path}: {key}", is_known_name))
+    except (PolicyError, binascii.Error, ValueError, TypeError, AssertionError, KeyError, OverflowError):
+        return None
+
+
+def _space_of_record(record: Any) -> Space | None:
+    if not isinstance(record, Record) or not record.name.startswith(("gym.spaces.", "gymnasium.spaces.")):
+        return None
+    make = _FROM_ATTRIBUTES.get(record.name.rpartition(".")[2])
+    return None if make is None else make(record.attributes())
+
+
+def _dict_from(said: Mapping[str, Any]) -> Space | None:
+    parts = said.get("spaces")
+    entries = parts.items if isinstance(parts, Record) else parts
+    if not isinstance(entries, dict):
+        return None
+    made = {str(key): _space_of_record(part) for key, part in entries.items()}
+    whole = {key: part for key, part in made.items() if part is not None and not isinstance(part, spaces.Dict)}
+    if len(whole) < len(made) or not whole:
+        return None
+    ordered = spaces.Dict()
+    ordered.spaces = whole  # the constructor would sort the keys, and extractors stand in their order
+    return ordered
+
+
+def _box_from(said: Mapping[str, Any]) -> Space | None:
+    low, high, dtype = array_of(said["low"]), array_of(said["high"]), dtype_of(said["dtype"])
+    if low.size > _MOST_NUMBERS:
+        return None
+    return spaces.Box(low.astype(dtype), high.astype(dtype), low.shape, dtype.type)
+
+
+def _discrete_from(said: Mapping[str, Any]) -> Space:
+    return spaces.Discrete(int(array_of(said["n"])), start=int(array_of(said.get("start", 0))))
+
+
+def _multi_discrete_from(said: Mapping[str, Any]) -> Space:
+    start = None if said.get("start") is None else array_of(said["start"]).astype(np.int64)
+    return spaces.MultiDiscrete(array_of(said["nvec"]).astype(np.int64), start=start)
+
+
+def _multi_binary_from(said: Mapping[str, Any]) -> Space:
+    n = array_of(said["n"])
+    return spaces.MultiBinary(int(n) if n.ndim == 0 else n.tolist())
+
+
+_FROM_ATTRIBUTES: Mapping[str, Callable[[Mapping[str, Any]], Space | None]] = {
+    "Dict": _dict_from,
+    "Box": _box_from,
+    "Discrete": _discrete_from,
+    "MultiDiscrete": _multi_discrete_from,
+    "MultiBinary": _multi_binary_from,
+}
+
+
+def space_name(space: Mapping[str, Any]) -> str | None:
+    """Return the name of a space's class, None when it is none of Gym's or Gymnasium's."""
+    written = _CLASS_TEXT.fullmatch(str(space.get(":type:", ""))[:200])
+    if written is None:
+        return None
+    module, _, name = written.group(1).rpartition(".")
+    return name if module.startswith(("gym.spaces", "gymnasium.spaces")) else None
+
+
+def _shape(space: Mapping[str, Any]) -> tuple[int, ...] | None:
+    shape = space.get("_shape", space.get("shape"))
+    if not isinstance(shape, list) or not all(type(size) is int and 0 < size < 10**9 for size in shape):
+        return None
+    return tuple(shape) if math.prod(shape) <= _MOST_NUMBERS else None
+
+
+def _whole_number(written: object) -> int | None:
+    """Read a whole number that is written as such, or as the text of a NumPy scalar."""
+    if isinstance(written, int) and not isinstance(written, bool):
+        return written
+    if isinstance(written, str) and re.fullmatch(r"-?\d{1,9}", written):
+        return int(written)
+    return None
+
+
+def _whole_numbers(written: object) -> tuple[int, ...] | None:
+    """Read whole numbers from the text of a one-dimensional NumPy array; long ones are abridged and cannot be read."""
+    if isinstance(written, str) and _NUMBERS_TEXT.fullmatch(written):
+        return tuple(int(number) for number in re.findall(r"-?\d+", written))
+    return None

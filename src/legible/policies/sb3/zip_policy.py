@@ -1,0 +1,144 @@
+"""Policies of Stable-Baselines3's ``.zip`` files, read without unpickling anything.
+
+Such a file holds ``policy.pth`` (the tensors, which PyTorch reads without running code when asked to) and ``data``:
+JSON in which whatever JSON cannot hold stands twice, as a pickle in base64 under ``":serialized:"`` and, for people, as
+the text of its attributes. Only that text is read here; it says which policy class, spaces, activation and extractor
+the network has. The shapes of the tensors say the rest. What neither says is asked for, never guessed.
+
+The layout has been the same since version 1.0, with these differences:
+
+- Before 1.8 an actor-critic network could begin with layers that actor and critic share
+  (``mlp_extractor.shared_net``); they are read as the first layers of the actor.
+- Spaces are Gym's before 2.0 and Gymnasium's since; the shape is called ``shape`` in the oldest and ``_shape`` in the
+  others.
+
+A feed-forward network with discrete actions becomes a `NetworkPolicy`, everything else an `ActorPolicy`: pictures
+(``NatureCNN``), dictionaries (``CombinedExtractor``), continuous actions, several at once, action masks, memory, gSDE.
+
+Not supported: custom policy classes and feature extractors, gSDE with a network of its own, spaces that do not start at
+zero. ``load_policy(..., trust=True)`` hands such a file to Stable-Baselines3's own loader, which runs the code in it.
+
+A zip does not say whether the policy was trained behind ``VecNormalize``. That of PPO and A2C betrays it once they have
+been trained (``_last_original_obs`` is only set behind one), that of DQN and QR-DQN does not: keep the statistics
+beside the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from legible.policies.activations import Activation
+from legible.policies.actors.policy import ActorPolicy
+from legible.policies.encoding import Encoding
+from legible.policies.network import NetworkPolicy
+from legible.policies.protocol import PolicyError, ScoreKind
+from legible.policies.sb3.actors import actor_policy
+from legible.policies.sb3.archive import Contents, read_tensors
+from legible.policies.sb3.description import DESIGNS, Algorithm, activation_of, algorithm_of, options_of
+from legible.policies.sb3.layers import Tensors, actor, average_quantiles, check_ends, q_network
+from legible.policies.sb3.spaces import (
+    action_space_of,
+    encoding_of,
+    has_plain_spaces,
+    n_actions_of,
+    observation_space_of,
+)
+
+_EXTRACTORS = ("", "pi_", "q_net.", "quantile_net.", "actor.")
+# What stands before the name of the feature extractor that acts.
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the caller says about a policy, for what its file does not say.
+
+    Parameters
+    ----------
+    algorithm, activation, encoding, n_actions
+        As in `legible.policies.load_policy`.
+    """
+
+    algorithm: Algorithm | None = None
+    activation: Activation | None = None
+    encoding: Encoding | None = None
+    n_actions: int | None = None
+
+
+def read_sb3_zip(contents: Contents, answers: Answers) -> NetworkPolicy | ActorPolicy:
+    """Build the policy of a zip, without its normalisation and without unpickling anything.
+
+    Raises
+    ------
+    UnclearPolicyError
+        When something cannot be read that `answers` does not say.
+    PolicyError
+        When the file is damaged, contradicts `answers` or holds what is not supported.
+    """
+    try:
+        return _built(contents, answers)
+    except PolicyError as error:
+        if str(contents.path) in str(error):
+            raise
+        raise PolicyError(f"{contents.path}: {error}") from error
+
+
+def _built(contents: Contents, answers: Answers) -> NetworkPolicy | ActorPolicy:
+    algorithm = algorithm_of(contents, answers.algorithm)
+    options = options_of(contents)
+    activation = activation_of(contents, options, algorithm, answers.activation)
+    tensors = Tensors(contents, read_tensors(contents.path), biases_may_be_missing=algorithm == "ARS")
+    metadata = _metadata_of(contents, algorithm)
+    if _is_plain(contents, algorithm, tensors):
+        return _plain(contents, algorithm, options, answers, tensors, activation, metadata)
+    if answers.encoding is not None:
+        raise PolicyError(f"{contents.path}: an encoding does not apply to it: it is more than a plain network")
+    observation_space, action_space = observation_space_of(contents), action_space_of(contents)
+    return actor_policy(contents, algorithm, options, tensors, activation, observation_space, action_space, metadata)
+
+
+def _is_plain(contents: Contents, algorithm: Algorithm, tensors: Tensors) -> bool:
+    """Whether a policy is a feed-forward network from numbers to the scores of discrete actions."""
+    if algorithm in ("MaskablePPO", "RecurrentPPO") or DESIGNS[algorithm] == "squashed actor":
+        return False
+    return has_plain_spaces(contents) and not any(
+        tensors.any_of(f"{prefix}features_extractor.cnn") for prefix in _EXTRACTORS
+    )
+
+
+def _plain(
+    contents: Contents,
+    algorithm: Algorithm,
+    options: Mapping[str, Any],
+    answers: Answers,
+    tensors: Tensors,
+    activation: Activation | Literal["prelu"],
+    metadata: dict[str, Any],
+) -> NetworkPolicy:
+    n_actions = n_actions_of(contents, answers.n_actions)
+    encoding = encoding_of(contents, answers.encoding)
+    if algorithm == "DQN":
+        layers = q_network(tensors, "q_net.q_net", "q_net_target.", activation)
+    elif algorithm == "QRDQN":
+        layers = q_network(tensors, "quantile_net.quantile_net", "quantile_net_target.", activation)
+        layers = average_quantiles(contents, options, layers, n_actions)
+    elif algorithm == "ARS":
+        layers = q_network(tensors, "action_net", "?", activation)
+    elif DESIGNS[algorithm] == "actor-critic":
+        layers = actor(tensors, activation)
+    else:
+        contents.refuse(f"{algorithm} has continuous actions, but its action space is Discrete")
+    check_ends(tensors, layers, encoding, n_actions)
+    kind: ScoreKind = "log-probabilities" if DESIGNS[algorithm] == "actor-critic" else "values"
+    return NetworkPolicy(layers, kind, encoding, metadata=metadata)
+
+
+def _metadata_of(contents: Contents, algorithm: Algorithm) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"algorithm": algorithm}
+    if contents.version is not None:
+        metadata["stable_baselines3_version"] = contents.version
+    for name in ("num_timesteps", "seed"):
+        if isinstance(contents.data.get(name), int):
+            metadata[name] = contents.data[name]
+    return metadata

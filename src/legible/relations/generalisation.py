@@ -1,0 +1,251 @@
+"""Step 2 of the paper: the rules that follow from a mined rule.
+
+- `generalise`, `generalise_all`: the fixed point M_gen of a rule, a `Generalisation`; `Dropped` is an image that does
+  not exist.
+- `describe`: a rule with its generalisations as text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+from legible.features import FeatureSpace
+from legible.relations.relation import MetamorphicRelation
+from legible.relations.values import Affine, Anything, RelationError
+from legible.rules import Condition, Rule, RuleSet
+
+MOST_RULES = 256
+
+
+class Dropped(NamedTuple):
+    """An image that does not exist, because one condition of the rule has none under the relation."""
+
+    rule: Rule
+    relation: MetamorphicRelation
+    condition: Condition
+
+
+@dataclass(frozen=True)
+class Generalisation:
+    """What became of a rule: M_gen(ρ), and what was left out on the way.
+
+    Parameters
+    ----------
+    rule_set
+        The rules, the given one first, with the given one as their source. Empty when the rule only has conditions on
+        features that the relations ignore: nothing is left of it that could be generalised.
+    removed
+        Conditions of the given rule on ignored features. They are in no rule of the set.
+    dropped
+        Images that do not exist.
+    """
+
+    rule_set: RuleSet
+    removed: tuple[Condition, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no condition was left, so that the rule was not generalised."""
+        return not self.rule_set.rules
+
+
+def generalise(rule: Rule, relations: Iterable[MetamorphicRelation], *, most_rules: int = MOST_RULES) -> Generalisation:
+    """Return all rules that follow from a rule by relations: the fixed point M_gen.
+
+    >>> from legible.relations import FeatureRelation
+    >>> turn = MetamorphicRelation.of([FeatureRelation(0, 2, 62, 64)])
+    >>> rule = Rule("-", 0, (Condition.equals(62, 0),))
+    >>> [r.paper() for r in generalise(rule, [turn]).rule_set.rules]
+    ['-action(0) <- f62=0', '-action(2) <- f64=0']
+
+    Parameters
+    ----------
+    rule
+        A mined rule.
+    relations
+        The metamorphic relations M. Conditions on features that a relation ignores (R = ℝ × ℝ) are removed first, from
+        the given rule too, when the relation can apply to it or to a rule that follows from it. An image is left out
+        when a condition of the rule has no image.
+    most_rules
+        More rules than this are refused.
+    """
+    return _Generaliser(relations, most_rules)(rule)
+
+
+def generalise_all(
+    rules: Iterable[Rule], relations: Iterable[MetamorphicRelation], *, most_rules: int = MOST_RULES
+) -> list[Generalisation]:
+    """Generalise many rules by the same relations; see `generalise`."""
+    generaliser = _Generaliser(relations, most_rules)
+    return [generaliser(rule) for rule in rules]
+
+
+class _IndexedRelation:
+    """A metamorphic relation, looked up by feature, that remembers the images of conditions."""
+
+    def __init__(self, relation: MetamorphicRelation) -> None:
+        self.relation = relation
+        self._targets = {
+            fr.feature: (fr.image_feature, fr.relation)
+            for fr in relation.features
+            if not isinstance(fr.relation, Anything)
+        }
+        taken = {image for image, _ in self._targets.values()}
+        # A feature that only is an image would be overwritten by it, so a condition on it cannot stay.
+        self._unmapped = set(relation.unmapped) | (taken - self._targets.keys())
+        self._known: dict[Condition, tuple[Condition, ...]] = {}
+
+    def images(self, condition: Condition) -> tuple[Condition, ...]:
+        known = self._known.get(condition)
+        if known is None:
+            known = self._known[condition] = self._find(condition)
+        return known
+
+    def _find(self, condition: Condition) -> tuple[Condition, ...]:
+        if condition.feature in self._unmapped:
+            return ()
+        if condition.feature not in self._targets:
+            return (condition,)
+        feature, relation = self._targets[condition.feature]
+        return relation.images(condition, feature)
+
+
+class _Reach(NamedTuple):
+    """What concerns the rules that follow from a rule with a given action."""
+
+    ignored: frozenset[int]
+    rounding: dict[int, tuple[Affine, ...]]
+
+
+class _Generaliser:
+    """The relations, indexed by the action of the rules that they apply to."""
+
+    def __init__(self, relations: Iterable[MetamorphicRelation], most_rules: int) -> None:
+        if most_rules < 1:
+            raise RelationError(f"most_rules must be at least 1, got {most_rules}.")
+        self.most_rules = most_rules
+        self.relations: dict[int, list[_IndexedRelation]] = {}
+        for relation in relations:
+            self.relations.setdefault(relation.action, []).append(_IndexedRelation(relation))
+        self._reaches: dict[int, _Reach] = {}
+
+    def __call__(self, rule: Rule) -> Generalisation:
+        reach = self._reach(rule.action)
+        start = _prepare(rule, reach)
+        removed = tuple(c for c in rule.conditions if c.feature in reach.ignored)
+        if not start.conditions:
+            return Generalisation(RuleSet((), rule), removed)
+        found = {start: None}
+        dropped: list[Dropped] = []
+        waiting = [start]
+        for current in waiting:
+            for relation in self.relations.get(current.action, ()):
+                for image in self._images(current, relation, reach, dropped):
+                    if image not in found:
+                        found[image] = None
+                        waiting.append(image)
+                self._refuse_beyond(len(found), rule)
+        return Generalisation(RuleSet(tuple(found), rule), removed, tuple(dropped))
+
+    def _images(self, rule: Rule, indexed: _IndexedRelation, reach: _Reach, dropped: list[Dropped]) -> Iterable[Rule]:
+        action, choices = indexed.relation.image_action, []
+        for condition in rule.conditions:
+            images = indexed.images(condition)
+            if not images:
+                dropped.append(Dropped(rule, indexed.relation, condition))
+                return ()
+            choices.append(images)
+        self._refuse_beyond(math.prod(map(len, choices)), rule)
+        images_of_rule = (Rule(rule.polarity, action, body) for body in product(*choices))
+        if not reach.ignored:
+            return images_of_rule
+        # An image may speak of features that another relation ignores; one that speaks of nothing else says nothing.
+        return (stripped for image in images_of_rule if (stripped := _strip(image, reach.ignored)).conditions)
+
+    def _refuse_beyond(self, count: int, rule: Rule) -> None:
+        if count > self.most_rules:
+            names = ", ".join(sorted({repr(r.relation.name) for group in self.relations.values() for r in group}))
+            raise RelationError(
+                f"{rule.paper()} has more than {self.most_rules} generalisations under the relations {names}. "
+                "Use fewer relations, or look for one that never comes back to where it started."
+            )
+
+    def _reach(self, action: int) -> _Reach:
+        if action not in self._reaches:
+            self._reaches[action] = self._find_reach(action)
+        return self._reaches[action]
+
+    def _find_reach(self, action: int) -> _Reach:
+        actions = [action]
+        ignored: set[int] = set()
+        rounding: dict[int, dict[Affine, None]] = {}
+        for current in actions:
+            for relation in (indexed.relation for indexed in self.relations.get(current, ())):
+                ignored |= relation.ignored
+                if relation.image_action not in actions:
+                    actions.append(relation.image_action)
+                for fr in relation.features:
+                    if isinstance(fr.relation, Affine) and not fr.relation.exact:
+                        rounding.setdefault(fr.feature, {})[fr.relation] = None
+        return _Reach(frozenset(ignored), {feature: tuple(maps) for feature, maps in rounding.items()})
+
+
+def _strip(rule: Rule, features: frozenset[int]) -> Rule:
+    """Remove conditions on these features."""
+    if features.isdisjoint(rule.features):
+        return rule
+    return Rule(rule.polarity, rule.action, tuple(c for c in rule.conditions if c.feature not in features))
+
+
+def _prepare(rule: Rule, reach: _Reach) -> Rule:
+    """Remove conditions on ignored features, and move ends that have no exact image to the next that have."""
+    rule = _strip(rule, reach.ignored)
+    if reach.rounding.keys().isdisjoint(rule.features):
+        return rule
+    settled = tuple(_settle(c, reach.rounding.get(c.feature, ())) for c in rule.conditions)
+    return Rule(rule.polarity, rule.action, settled)
+
+
+def _settle(condition: Condition, maps: Sequence[Affine]) -> Condition:
+    if condition.value is not None:
+        return condition
+    for affine in maps:
+        low, high = affine.settle(condition.low), affine.settle(condition.high)
+        if low < high:
+            condition = Condition(condition.feature, low, high)
+    return condition
+
+
+# --- Text ------------------------------------------------------------------------------------------------------------
+
+
+def describe(rule_set: RuleSet, space: FeatureSpace) -> str:
+    """Write a rule with its generalisations as text.
+
+    >>> from legible.relations import FeatureRelation
+    >>> space = FeatureSpace.of(["gap.left", "gap.right"], ["Left", "Right"])
+    >>> mirror = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 1)], name="mirror")
+    >>> rule = Rule("-", 0, (Condition(0, -math.inf, 5.0),))
+    >>> print(describe(generalise(rule, [mirror]).rule_set, space))
+    -Left <- gap.left <= 5
+      generalises to 2 rules:
+      -Left <- gap.left <= 5
+      -Right <- gap.right <= 5
+    """
+    rules, source = rule_set.rules, rule_set.source
+    if source is None:
+        return rule_set.text(space)
+    lines = [source.text(space)]
+    if not rules:
+        lines.append("  is not generalised: all its conditions are on features that the relations ignore.")
+    elif rules == (source,):
+        lines.append("  stays alone: no relation gives another rule.")
+    else:
+        lines.append(f"  generalises to {len(rules)} rule{'s' if len(rules) > 1 else ''}:")
+        lines += [f"  {rule.text(space)}" for rule in rules]
+    return "\n".join(lines)

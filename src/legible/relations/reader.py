@@ -1,0 +1,518 @@
+"""The relations file: metamorphic relations as TOML. Nothing in it is executed.
+
+- `load_relations`, `parse_relations`: read a file, or the text of one.
+
+A file holds one or more relations. This one is PAC-Man's 90° turn::
+
+    [[relation]]
+    name = "turn"
+    words = "the same situation, turned by 90° clockwise"
+    actions = { cycle = ["North", "East", "South", "West"] }
+    cycle = [
+      ["*.north", "*.east", "*.south", "*.west"],
+      ["*.n", "*.e", "*.s", "*.w"],
+      ["*.ne", "*.se", "*.sw", "*.nw"],
+    ]
+    ignore = ["*.x", "*.y"]
+
+Read it as: "where North is right, East is right in the turned situation, and there the value of food.north is that of
+food.east". Features that no statement names stay as they are.
+
+Keys of a relation
+------------------
+``name``, ``words``
+    What it is called (required), and what it says, for people.
+``actions``
+    Required. Either ``"same"`` (every action to itself) or a table with one or more of
+
+    - ``cycle = ["North", "East", "South", "West"]``: each becomes the next, the last one the first;
+    - ``swap = ["Left", "Right"]``: a cycle of two;
+    - ``same = ["Stop"]``: these become themselves;
+    - ``map = { Left = "Right" }``: in this direction only.
+
+    Actions that are not named have no relation: their rules stay alone.
+``holds``, ``note``
+    Whether it holds, a table from environment to "yes", "nearly", "partly" or "no"; and what else a reader should know.
+
+Statements on features
+----------------------
+``cycle = ["*.north", "*.east", "*.south", "*.west"]``
+    The value of each goes to the next, that of the last to the first.
+``swap = ["ghost0.*", "ghost1.*"]``
+    Two features exchange their values.
+``shift = { features = "vehicle{n}.*", by = 1 }``
+    Row n goes to row n + 1. Beyond the last row there is no image.
+``negate = ["*.vy", "*.sin_h"]``
+    x becomes -x.
+``reflect = { features = "ego.y", about = 0.25 }``
+    x becomes 2 · 0.25 - x.
+``map = { features = "position", values = [[0, 3], [1, 7]] }``
+    0 becomes 3 and 1 becomes 7; other values have no image. A value that stands in several pairs has several images.
+``ignore = ["*.x", "*.y"]``
+    Every value is as good as every other: conditions on these features are removed.
+``drop = "obstacle.*"``
+    A rule that speaks of these features has no image.
+``pair = { from = "x", to = "y", negate = true }``
+    For all that the others cannot say: the value of one feature goes to another. Instead of ``negate`` one of
+    ``about = 0.5``, ``times = 2.0, plus = 1.0`` (either alone will do), ``values = [[0, 1]]`` or ``any = true``; with
+    none of them the values are equal.
+
+Each takes one such example or a list of them. ``*`` stands for any text, the same text on all sides of a statement;
+``{n}``, in ``shift``, for a whole number. A statement that matches nothing, that maps a feature in another way than a
+statement before it, or that maps two features to one is an error, and the error names the line. In statements on single
+features (``negate``, ``reflect``, ``map``, ``ignore``, ``drop``) a name that ends in ``?`` may match nothing:
+``negate = ["*.vy", "*.sin_h?"]`` serves observations with and without a heading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from legible.errors import did_you_mean
+from legible.features import FeatureSpace
+from legible.features.patterns import fill_pattern, match_pattern
+from legible.files import parse_toml, read_text
+from legible.relations.places import Place, RelationFileError, Source
+from legible.relations.relation import FeatureRelation, MetamorphicRelation
+from legible.relations.values import (
+    ANY,
+    EQUAL,
+    NEGATE,
+    Affine,
+    Anything,
+    RelationError,
+    Table,
+    ValueRelation,
+    reflect,
+)
+
+HOLDS = ("yes", "nearly", "partly", "no")
+_ABOUT_PEOPLE = ("name", "words", "actions", "holds", "note")
+_ACTION_KEYS = ("cycle", "swap", "same", "map")
+
+
+def load_relations(path: str | Path, space: FeatureSpace) -> tuple[MetamorphicRelation, ...]:
+    """Read a relations file: one metamorphic relation for every relation and pair of actions in it.
+
+    Parameters
+    ----------
+    path
+        The TOML file; the module's documentation describes its language.
+    space
+        The features and actions that it speaks of.
+    """
+    return parse_relations(read_text(path, RelationError), space, str(path))
+
+
+def parse_relations(text: str, space: FeatureSpace, where: str = "relations") -> tuple[MetamorphicRelation, ...]:
+    r"""Read relations from the text of a file; `where` is what errors call it.
+
+    >>> space = FeatureSpace.of(["x", "vx"], ["Left", "Right"])
+    >>> toml = '[[relation]]\nname = "mirror"\nactions = { swap = ["Left", "Right"] }\nnegate = "*"'
+    >>> [(r.name, r.action, r.image_action, len(r.features)) for r in parse_relations(toml, space)]
+    [('mirror', 0, 1, 2), ('mirror', 1, 0, 2)]
+    """
+    data = _parse(text, where)
+    source = Source(where, text)
+    for key in data:
+        if key != "relation":
+            raise source.at(None, key).error(f"unknown key {key!r}; a relations file consists of [[relation]] tables.")
+    relations = data.get("relation")
+    if not isinstance(relations, list) or not relations or not all(isinstance(item, dict) for item in relations):
+        raise source.at(None, "relation").error("there is no [[relation]] in this file.")
+    return tuple(
+        relation for i, item in enumerate(relations) for relation in _RelationReader(source, i, item, space).read()
+    )
+
+
+def _parse(text: str, where: str) -> dict[str, Any]:
+    try:
+        return parse_toml(text, where, RelationError)
+    except RelationError as error:
+        message = str(error).removeprefix(f"{where}: ")
+        position = re.search(r"\bline (\d+)", message)
+        line = int(position[1]) if position else text.count("\n") + 1
+        raise RelationFileError(where, line, message) from error
+
+
+# --- Reading one relation --------------------------------------------------------------------------------------------
+
+
+class _RelationReader:
+    """Turns one [[relation]] table into metamorphic relations."""
+
+    def __init__(self, source: Source, number: int, data: Mapping[str, Any], space: FeatureSpace) -> None:
+        self.source = source
+        self.number = number
+        self.data = data
+        self.space = space
+        self.pairing = _Pairing(space)
+        self.statements: dict[str, Callable[[Any, Place], None]] = {
+            "cycle": self._cycle,
+            "swap": self._cycle,
+            "shift": self._shift,
+            "negate": self._negate,
+            "reflect": self._reflect,
+            "map": self._map,
+            "ignore": self._ignore,
+            "drop": self._drop,
+            "pair": self._pair,
+        }
+
+    def read(self) -> tuple[MetamorphicRelation, ...]:
+        known = (*_ABOUT_PEOPLE, *self.statements)
+        for key in self.data:
+            if key not in known:
+                hint = did_you_mean(key, known) or f" The keys are {', '.join(known)}."
+                raise self._place(key).error(f"unknown key {key!r}.{hint}")
+        name, words, note = (self._text(key) for key in ("name", "words", "note"))
+        holds = self._holds()
+        actions = self._actions()
+        for key, value in self.data.items():
+            if key in self.statements:
+                self.statements[key](value, self._place(key))
+        return tuple(
+            MetamorphicRelation(a, b, self.pairing.relations(a, b), self.pairing.unmapped, name, words, holds, note)
+            for a, b in actions
+        )
+
+    def _place(self, key: str) -> Place:
+        return self.source.at(self.number, key)
+
+    def _text(self, key: str) -> str:
+        if key == "name" and key not in self.data:
+            raise self._place("").error("the relation has no 'name'.")
+        value = self.data.get(key, "")
+        if not isinstance(value, str):
+            raise self._place(key).error(f"{key!r} must be a text, got {value!r}.")
+        return value
+
+    def _holds(self) -> dict[str, str]:
+        holds = self.data.get("holds", {})
+        place = self._place("holds")
+        if not isinstance(holds, dict):
+            raise place.error('\'holds\' must be a table such as { "highway-v0" = "nearly" }.')
+        for env, answer in holds.items():
+            if answer not in HOLDS:
+                raise place.error(f"'holds' for {env!r} is {answer!r}; it must be one of {', '.join(HOLDS)}.", env)
+        return holds
+
+    # Actions
+
+    def _actions(self) -> list[tuple[int, int]]:
+        place = self._place("actions")
+        given = self.data.get("actions")
+        if given == "same":
+            return [(i, i) for i in range(len(self.space.actions))]
+        if given is None:
+            raise self._place("").error(
+                f"relation {self.data['name']!r} has no 'actions'; write for example actions = \"same\"."
+            )
+        if not isinstance(given, dict) or not given:
+            raise place.error('\'actions\' must be "same" or a table such as { swap = ["Left", "Right"] }.')
+        pairs: dict[str, str] = {}
+        for first, second in self._named_actions(given, place):
+            for name in (first, second):
+                if name not in self.space.action_names:
+                    names = self.space.action_names
+                    hint = did_you_mean(name, names) or f" The actions are {', '.join(names)}."
+                    raise place.error(f"there is no action called {name!r}.{hint}", name)
+            if first in pairs:
+                raise place.error(f"action {first!r} becomes both {pairs[first]!r} and {second!r}.", first)
+            if second in pairs.values():
+                raise place.error(f"two actions become {second!r}; the action map must be one-to-one.", second)
+            pairs[first] = second
+        return [(self.space.action_index(first), self.space.action_index(second)) for first, second in pairs.items()]
+
+    def _named_actions(self, given: Mapping[str, Any], place: Place) -> Iterator[tuple[str, str]]:
+        for key, value in given.items():
+            if key in {"cycle", "swap"}:
+                for names in _lists(value, key, place):
+                    yield from zip(names, [*names[1:], names[0]], strict=True)
+            elif key == "same":
+                yield from ((name, name) for name in _texts(value, "same", place))
+            elif key == "map":
+                if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+                    raise place.error("'map' of actions must be a table such as { Left = \"Right\" }.")
+                yield from value.items()
+            else:
+                hint = did_you_mean(key, _ACTION_KEYS) or f" The keys are {', '.join(_ACTION_KEYS)}."
+                raise place.error(f"unknown key {key!r} in 'actions'.{hint}", key)
+
+    # Statements on features
+
+    def _cycle(self, value: Any, place: Place) -> None:
+        for patterns in _lists(value, place.key, place):
+            for row in self._rows(patterns, place):
+                if len(set(row)) < len(row):
+                    name = next(self.space.names[i] for i in row if row.count(i) > 1)
+                    raise place.error(f"{name!r} stands in the {place.key} more than once.", patterns[0])
+                for i, j in zip(row, [*row[1:], row[0]], strict=True):
+                    self.pairing.add(i, j, EQUAL, place, patterns[0])
+
+    def _shift(self, value: Any, place: Place) -> None:
+        for table in _tables(value, place, ("features", "by")):
+            by = table["by"]
+            if not isinstance(by, int) or isinstance(by, bool) or by == 0:
+                raise place.error(f"'by' must be a whole number of rows other than 0, got {by!r}.")
+            for pattern in _texts(table["features"], "features", place):
+                self._shift_one(pattern, by, place)
+
+    def _shift_one(self, pattern: str, by: int, place: Place) -> None:
+        if pattern.count("{n}") != 1:
+            raise place.error(f'{pattern!r} must hold {{n}}, the row\'s number, once: "vehicle{{n}}.*".', pattern)
+        rows = {name: found for name in self.space.names if (found := _row_number(pattern, name)) is not None}
+        if not rows:
+            raise place.error(f"{pattern!r} matches no feature.", pattern)
+        for name, (first, last) in rows.items():
+            i = self.space.feature_index(name)
+            image = f"{name[:first]}{int(name[first:last]) + by}{name[last:]}"
+            if image in self.space.names:
+                self.pairing.add(i, self.space.feature_index(image), EQUAL, place, pattern)
+            else:
+                self.pairing.drop(i, place, pattern)
+
+    def _negate(self, value: Any, place: Place) -> None:
+        self._each(_texts(value, "negate", place), NEGATE, place)
+
+    def _ignore(self, value: Any, place: Place) -> None:
+        self._each(_texts(value, "ignore", place), ANY, place)
+
+    def _reflect(self, value: Any, place: Place) -> None:
+        for table in _tables(value, place, ("features", "about")):
+            relation = reflect(_number(table["about"], "about", place))
+            self._each(_texts(table["features"], "features", place), relation, place)
+
+    def _map(self, value: Any, place: Place) -> None:
+        for table in _tables(value, place, ("features", "values")):
+            relation = _table_of_values(table["values"], place)
+            self._each(_texts(table["features"], "features", place), relation, place)
+
+    def _each(self, patterns: Iterable[str], relation: ValueRelation, place: Place) -> None:
+        for pattern in patterns:
+            for i in self._named(pattern, place):
+                self.pairing.add(i, i, relation, place, pattern)
+
+    def _drop(self, value: Any, place: Place) -> None:
+        for pattern in _texts(value, "drop", place):
+            for i in self._named(pattern, place):
+                self.pairing.drop(i, place, pattern)
+
+    def _pair(self, value: Any, place: Place) -> None:
+        optional = ("negate", "about", "times", "plus", "values", "any")
+        for table in _tables(value, place, ("from", "to"), optional):
+            patterns = [table["from"], table["to"]]
+            if not all(isinstance(pattern, str) for pattern in patterns):
+                raise place.error("'from' and 'to' of a pair must be names of features.")
+            relation = _relation_of_pair(table, place)
+            for i, j in self._rows(patterns, place):
+                self.pairing.add(i, j, relation, place, patterns[0])
+
+    def _named(self, pattern: str, place: Place) -> list[int]:
+        """The features that one name stands for; only a name that ends in ``?`` may stand for none."""
+        name = pattern.removesuffix("?")
+        if name != pattern and all(match_pattern(name, known) is None for known in self.space.names):
+            return []
+        return [i for (i,) in self._rows([name], place)]
+
+    def _rows(self, patterns: Sequence[str], place: Place) -> list[tuple[int, ...]]:
+        """The features that the patterns name together, one row for every text that `*` can stand for."""
+        stars = {pattern.count("*") for pattern in patterns}
+        if len(stars) > 1:
+            raise place.error(f"all of {list(patterns)} must hold the same number of '*'.", patterns[0])
+        texts: dict[tuple[str, ...], tuple[str, str]] = {}
+        for pattern in patterns:
+            found = {name: match_pattern(pattern, name) for name in self.space.names}
+            matches = {name: stands_for for name, stands_for in found.items() if stands_for is not None}
+            if not matches:
+                raise place.error(self._nothing(pattern), pattern)
+            for name, stands_for in matches.items():
+                texts.setdefault(stands_for, (pattern, name))
+        return [self._row(patterns, stands_for, origin, place) for stands_for, origin in texts.items()]
+
+    def _row(
+        self, patterns: Sequence[str], stands_for: tuple[str, ...], origin: tuple[str, str], place: Place
+    ) -> tuple[int, ...]:
+        names = [fill_pattern(pattern, stands_for) for pattern in patterns]
+        for name, pattern in zip(names, patterns, strict=True):
+            if name not in self.space.names:
+                raise place.error(
+                    f"{origin[0]!r} matches {origin[1]!r}, but there is no {name!r} to go with it."
+                    + did_you_mean(name, self.space.names),
+                    pattern,
+                )
+        return tuple(self.space.feature_index(name) for name in names)
+
+    def _nothing(self, pattern: str) -> str:
+        if "*" in pattern:
+            return f"{pattern!r} matches no feature."
+        return f"there is no feature called {pattern!r}.{did_you_mean(pattern, self.space.names)}"
+
+
+class _Pairing:
+    """The pairs of features of one relation; refuses pairs that contradict each other."""
+
+    def __init__(self, space: FeatureSpace) -> None:
+        self._space = space
+        # By feature: its image, how they are related, and the statement that says so.
+        self._sources: dict[int, tuple[int | None, ValueRelation, Place, str]] = {}
+        self._images: dict[int, int] = {}
+
+    def add(self, feature: int, image: int, relation: ValueRelation, place: Place, token: str) -> None:
+        if self._is_known(feature, image, relation, place, token):
+            return
+        if image in self._images:
+            names, other = self._space.names, self._images[image]
+            *_, there, its_token = self._sources[other]
+            raise place.error(
+                f"{names[feature]!r} and {names[other]!r} (line {there.line(its_token)}) would both become "
+                f"{names[image]!r}; the pairing of features must be one-to-one.",
+                token,
+            )
+        self._check_kinds(feature, image, relation, place, token)
+        self._sources[feature] = (image, relation, place, token)
+        self._images[image] = feature
+
+    def drop(self, feature: int, place: Place, token: str) -> None:
+        if not self._is_known(feature, None, EQUAL, place, token):
+            self._sources[feature] = (None, EQUAL, place, token)
+
+    def _is_known(self, feature: int, image: int | None, relation: ValueRelation, place: Place, token: str) -> bool:
+        if feature not in self._sources:
+            return False
+        *before, other, its_token = self._sources[feature]
+        if before == [image, relation]:
+            return True
+        name, line = self._space.names[feature], other.line(its_token)
+        raise place.error(f"{name!r} is mapped in another way by {other.key!r} in line {line}.", token)
+
+    def _check_kinds(self, feature: int, image: int, relation: ValueRelation, place: Place, token: str) -> None:
+        one, two = self._space[feature], self._space[image]
+        if isinstance(relation, Anything):
+            return
+        if one.kind != two.kind:
+            raise place.error(f"{one.name!r} is {one.kind} but {two.name!r} is {two.kind}.", token)
+        special = next((f for f in (one, two) if f.sentinels), None)
+        if isinstance(relation, Affine) and special is not None:
+            values = ", ".join(f"{value:g}" for value in special.sentinels)
+            raise place.error(
+                f"{special.name!r} cannot be {relation.text}: {values} means something else than a number there. "
+                "Write its pairs of values with 'map', or leave it out.",
+                token,
+            )
+
+    def relations(self, action: int, image_action: int) -> tuple[FeatureRelation, ...]:
+        return tuple(
+            FeatureRelation(action, image_action, feature, image, relation)
+            for feature, (image, relation, _, _) in self._sources.items()
+            if image is not None
+        )
+
+    @property
+    def unmapped(self) -> tuple[int, ...]:
+        return tuple(feature for feature, (image, *_) in self._sources.items() if image is None)
+
+
+def _row_number(pattern: str, name: str) -> tuple[int, int] | None:
+    """Where in a name the number stands that ``{n}`` means, from and to; None where the pattern does not match.
+
+    Like every ``*`` before it, it stands as far to the right as it goes, and is as long as can be.
+
+    >>> _row_number("vehicle{n}.*", "vehicle12.x"), _row_number("vehicle{n}.*", "ego.x")
+    ((7, 9), None)
+    """
+    before, after = pattern.split("{n}")
+    ends = [end for end in range(1, len(name) + 1) if match_pattern(after, name[end:]) is not None]
+    for start in reversed(range(len(name))):
+        if name[start] not in "0123456789" or match_pattern(before, name[:start]) is None:
+            continue
+        last = start + 1
+        while name[start] != "0" and last < len(name) and name[last].isdecimal():
+            last += 1
+        fitting = [end for end in ends if start < end <= last]
+        if fitting:
+            return start, fitting[-1]
+    return None
+
+
+# --- Values of a TOML file, checked ----------------------------------------------------------------------------------
+
+
+def _texts(value: Any, key: str, place: Place) -> list[str]:
+    """One text, or a list of them."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise place.error(f"{key!r} must be a name or a list of names, got {value!r}.")
+    return texts
+
+
+def _lists(value: Any, key: str, place: Place) -> list[list[str]]:
+    """One list of names, or a list of such lists."""
+    lists = [value] if isinstance(value, list) and value and isinstance(value[0], str) else value
+    if not isinstance(lists, list) or not lists:
+        raise place.error(f"{key!r} must be a list of names, or a list of such lists, got {value!r}.")
+    for names in lists:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise place.error(f"{key!r} must be a list of names, or a list of such lists, got {names!r} in it.")
+        if len(names) < 2 or (key == "swap" and len(names) != 2):
+            few = "exactly two" if key == "swap" else "at least two"
+            raise place.error(f"a {key} needs {few} names, got {names!r}.", names[0] if names else "")
+    return lists
+
+
+def _tables(value: Any, place: Place, required: Sequence[str], optional: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """One table with these keys, or a list of them."""
+    tables = [value] if isinstance(value, dict) else value
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise place.error(f"{place.key!r} must be a table with {' and '.join(required)}, got {value!r}.")
+    known = (*required, *optional)
+    for table in tables:
+        for key in table:
+            if key not in known:
+                raise place.error(f"unknown key {key!r} in {place.key!r}.{did_you_mean(key, known)}", key)
+        for key in required:
+            if key not in table:
+                raise place.error(f"{place.key!r} needs {key!r}, got {table!r}.")
+    return tables
+
+
+def _number(value: Any, key: str, place: Place) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
+        raise place.error(f"{key!r} must be a finite number, got {value!r}.")
+    return float(value)
+
+
+def _table_of_values(value: Any, place: Place) -> Table:
+    pairs = value if isinstance(value, list) else []
+    if not pairs or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise place.error(f"'values' must be a list of pairs such as [[0, 3], [1, 7]], got {value!r}.")
+    return Table(tuple((_number(x, "values", place), _number(y, "values", place)) for x, y in pairs))
+
+
+def _relation_of_pair(table: Mapping[str, Any], place: Place) -> ValueRelation:
+    ways = [key for key in ("negate", "about", "values", "any") if key in table]
+    if "times" in table or "plus" in table:
+        ways.append("times" if "times" in table else "plus")
+    if len(ways) > 1:
+        raise place.error(f"a pair can be related in one way only, got {' and '.join(map(repr, ways))}.", ways[1])
+    for key in ("negate", "any"):
+        if table.get(key, True) is not True:
+            raise place.error(f"{key!r} must be true or left out, got {table[key]!r}.", key)
+    match ways:
+        case ["negate"]:
+            return NEGATE
+        case ["any"]:
+            return ANY
+        case ["about"]:
+            return reflect(_number(table["about"], "about", place))
+        case ["values"]:
+            return _table_of_values(table["values"], place)
+        case ["times" | "plus"]:
+            times, plus = _number(table.get("times", 1), "times", place), _number(table.get("plus", 0), "plus", place)
+            if times == 0:
+                raise place.error("'times' must not be 0.", "times")
+            return Affine(times, plus)
+    return EQUAL

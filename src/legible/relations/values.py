@@ -1,0 +1,289 @@
+"""R ⊆ ℝ × ℝ: how the values of two features are related.
+
+- `Equal`, `Anything`, `Affine`, `Table`: the relations there are; `ValueRelation` is any of them.
+- `EQUAL`, `ANY`, `NEGATE`, `reflect`: the common ones by name.
+- `RelationError`: a relation that makes no sense.
+
+How an interval is mapped
+-------------------------
+Conditions are ``low < x <= high`` in float32, and maps act on the ends. A map on float32 values has to round, so the
+image of a condition is defined by what it must do: *the image holds for y exactly where the condition holds for the
+value that y comes from* (`Affine.undo`). For negation this is ``[-high, -low)``, in float32 the same as
+``(below(-high), below(-low)]``, and it undoes itself to the last bit. Other maps may round; `generalise` first moves an
+end that has no exact image to the next one that has (by less than the map's own rounding error), and `share_cuts` makes
+only such cuts. After that, for every rule of the set and every finite observation whose image is finite: *a rule
+triggers in s exactly when its image triggers in the image of s*. A condition on a single value goes to the image of
+that value; there the sentence can fail for a neighbouring value that the map rounds to the same image. An interval of
+which a map's rounding would leave one value only, or none, has no image.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from legible.errors import LegibleError
+from legible.features import above, below
+from legible.rules import Condition
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+class RelationError(LegibleError):
+    """A relation that makes no sense, or that cannot be applied."""
+
+
+@dataclass(frozen=True)
+class Equal:
+    """The two values are equal."""
+
+    exact = True
+    text = "="
+
+    def contains(self, x: float, y: float) -> bool:
+        """Whether (x, y) ∈ R."""
+        return bool(np.float32(x) == np.float32(y))
+
+    def images(self, condition: Condition, feature: int) -> tuple[Condition, ...]:
+        """The same interval, on the other feature."""
+        return (Condition(feature, condition.low, condition.high),)
+
+    def map_values(self, values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return the images of values, and which of them have one."""
+        return values, np.ones(values.shape, np.bool_)
+
+
+@dataclass(frozen=True)
+class Anything:
+    """ℝ × ℝ: every value is related to every value, so the feature is ignored (conditions on it are removed)."""
+
+    exact = True
+    text = "any"
+
+    def contains(self, x: float, y: float) -> bool:  # noqa: ARG002
+        """Whether (x, y) ∈ R: always."""
+        return True
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``y = scale · x + shift``, rising or falling, computed in float64 and rounded to float32.
+
+    >>> from legible.features import FeatureSpace
+    >>> NEGATE.images(Condition(0, 1.0, 2.0), 0)[0].text(FeatureSpace.of(["vy"])[0])
+    '-2 <= vy < -1'
+    """
+
+    scale: float
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        scale, shift = float(self.scale), float(self.shift) + 0.0
+        if not (math.isfinite(scale) and math.isfinite(shift)) or scale == 0:
+            raise RelationError(
+                f"y = {scale} · x + {shift} is no map: the scale must not be 0 and both must be finite."
+            )
+        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "shift", shift)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the map never rounds."""
+        return abs(self.scale) == 1 and self.shift == 0
+
+    @property
+    def text(self) -> str:
+        """The map for people."""
+        if self == NEGATE:
+            return "negated"
+        if self.scale == -1:
+            return f"reflected about {self.shift / 2:g}"
+        return f"{self.scale:g} · x + {self.shift:g}"
+
+    def apply(self, values: ArrayLike) -> NDArray[np.float32]:
+        """Map values of the first feature to the second."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            image = np.asarray(values, np.float32).astype(np.float64) * self.scale + self.shift
+            return np.asarray(image + 0.0, np.float32)
+
+    def undo(self, values: ArrayLike) -> NDArray[np.float32]:
+        """Map values of the second feature back to the first."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            source = (np.asarray(values, np.float32).astype(np.float64) - self.shift) / self.scale
+            return np.asarray(source + 0.0, np.float32)
+
+    def contains(self, x: float, y: float) -> bool:
+        """Whether (x, y) ∈ R."""
+        return bool(self.apply(x) == np.float32(y))
+
+    def image_cut(self, cut: float) -> float:
+        """Where a cut of the first feature falls on the second."""
+        return _pull_cut(self, cut, through_undo=True)
+
+    def source_cut(self, cut: float) -> float:
+        """Where a cut of the second feature falls on the first."""
+        return _pull_cut(self, cut, through_undo=False)
+
+    def settle(self, cut: float, *, on_image: bool = False) -> float:
+        """Return the nearest cut, not below this one where possible, that maps there and back to itself."""
+        if self.exact:
+            return cut
+        forth, back = (self.source_cut, self.image_cut) if on_image else (self.image_cut, self.source_cut)
+        image = forth(cut)
+        if not math.isfinite(image):
+            return cut
+        settled = back(image)
+        if settled < cut:
+            higher = back(float(above(image) if self.scale > 0 else below(image)))
+            settled = higher if cut <= higher < np.inf else settled
+        return settled if math.isfinite(settled) else cut
+
+    def images(self, condition: Condition, feature: int) -> tuple[Condition, ...]:
+        """The interval whose values come from the condition's; nothing when rounding leaves one value of it, or none.
+
+        A single value goes to its own image.
+        """
+        value = condition.value
+        if value is not None:
+            image = float(self.apply(value))
+            return (Condition.equals(feature, image),) if math.isfinite(image) else ()
+        ends = self.image_cut(condition.low), self.image_cut(condition.high)
+        low, high = ends if self.scale > 0 else ends[::-1]
+        return (Condition(feature, low, high),) if low < float(below(high)) else ()
+
+    def map_values(self, values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return the images of values, and which of them have one."""
+        images = self.apply(values)
+        return images, np.isfinite(images) | ~np.isfinite(values)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The pairs of R one by one; a value may have several images, or none.
+
+    >>> Table(((0, 1), (0, 2))).images(Condition.equals(5, 0), 7)
+    (Condition(feature=7, low=0.9999999403953552, high=1.0), Condition(feature=7, low=1.9999998807907104, high=2.0))
+    """
+
+    pairs: tuple[tuple[float, float], ...]
+
+    exact = True
+
+    def __post_init__(self) -> None:
+        pairs = tuple(sorted({(_float32(x), _float32(y)) for x, y in self.pairs}))
+        if not pairs or not np.isfinite(pairs).all():
+            raise RelationError(f"a table needs pairs of finite values, got {list(self.pairs)}.")
+        object.__setattr__(self, "pairs", pairs)
+
+    @property
+    def text(self) -> str:
+        """The table for people, shortened when it is long."""
+        shown = ", ".join(f"{x:g}→{y:g}" for x, y in self.pairs[:4])
+        return shown if len(self.pairs) <= 4 else f"{shown}, … ({len(self.pairs)} values)"
+
+    @cached_property
+    def forth(self) -> dict[float, tuple[float, ...]]:
+        """The images of every value."""
+        return _gather(self.pairs)
+
+    @cached_property
+    def back(self) -> dict[float, tuple[float, ...]]:
+        """The values that every image comes from."""
+        return _gather((y, x) for x, y in self.pairs)
+
+    @property
+    def is_function(self) -> bool:
+        """Whether no value has two images."""
+        return len(self.forth) == len(self.pairs)
+
+    def contains(self, x: float, y: float) -> bool:
+        """Whether (x, y) ∈ R."""
+        return _float32(y) in self.forth.get(_float32(x), ())
+
+    def images(self, condition: Condition, feature: int) -> tuple[Condition, ...]:
+        """One condition for every image; nothing for an interval, or for a value that is not in the table."""
+        if condition.value is None:
+            return ()
+        return tuple(Condition.equals(feature, y) for y in self.forth.get(condition.value, ()))
+
+    def map_values(self, values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return the images of values (NaN where there is none), and which of them have one."""
+        if not self.is_function:
+            raise RelationError(f"{self.text} gives some value several images, so observations cannot be mapped.")
+        xs, ys = np.array(self.pairs, np.float32).T
+        place = np.minimum(np.searchsorted(xs, values), len(xs) - 1)
+        known = xs[place] == values
+        return np.where(known, ys[place], np.float32(np.nan)), known
+
+
+ValueRelation: TypeAlias = Equal | Anything | Affine | Table
+
+EQUAL = Equal()
+ANY = Anything()
+NEGATE = Affine(-1.0)
+
+
+def reflect(about: float) -> Affine:
+    """Make the reflection ``y = 2 · about - x``; like every value, `about` is rounded to float32."""
+    return Affine(-1.0, 2.0 * _float32(about))
+
+
+def _float32(value: float) -> float:
+    return float(np.float32(value)) + 0.0
+
+
+def _gather(pairs: Iterable[tuple[float, float]]) -> dict[float, tuple[float, ...]]:
+    gathered: dict[float, list[float]] = {}
+    for x, y in pairs:
+        gathered.setdefault(x, []).append(y)
+    return {x: tuple(ys) for x, ys in gathered.items()}
+
+
+@lru_cache(maxsize=1 << 16)
+def _pull_cut(affine: Affine, cut: float, *, through_undo: bool) -> float:
+    """Return the cut d such that ``y <= d`` exactly where y comes from the side of `cut` that maps to low values."""
+    rising = affine.scale > 0
+    if not math.isfinite(cut):
+        return cut if rising else -cut
+    if affine.exact:
+        return cut if rising else float(below(-cut)) + 0.0
+    origin = affine.undo if through_undo else affine.apply
+
+    def is_low(y: float) -> bool:
+        source = origin(y)
+        return bool(source <= cut) if rising else bool(source > cut)
+
+    return _last_float(is_low)
+
+
+def _last_float(holds: Callable[[float], bool]) -> float:
+    """Return the largest float32 for which `holds` is true, when it is true up to some value and false beyond."""
+    if not holds(-_LARGEST):
+        return -np.inf
+    if holds(_LARGEST):
+        return np.inf
+    low, high = _ordinal(-_LARGEST), _ordinal(_LARGEST)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(_from_ordinal(middle)):
+            low = middle
+        else:
+            high = middle
+    return _from_ordinal(low)
+
+
+def _ordinal(value: float) -> int:
+    """Number float32 values in their order; zero is 0."""
+    size = int(np.float32(abs(value)).view(np.int32))
+    return size if value >= 0 else -size
+
+
+def _from_ordinal(number: int) -> float:
+    size = float(np.int32(abs(number)).view(np.float32))
+    return size if number >= 0 else -size

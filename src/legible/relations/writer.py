@@ -1,0 +1,132 @@
+"""Writing relations files.
+
+- `dump_relations`: relations as the text of a file that `legible.relations.reader` reads back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from legible.features import FeatureSpace
+from legible.relations.relation import FeatureRelation, MetamorphicRelation
+from legible.relations.values import NEGATE, Affine, Anything, Equal, Table, reflect
+
+
+def dump_relations(relations: Iterable[MetamorphicRelation], space: FeatureSpace) -> str:
+    """Write relations as the text of a relations file; `parse_relations` gives equal relations back.
+
+    Relations that follow each other and only differ in their actions become one table.
+    """
+    groups: list[list[MetamorphicRelation]] = []
+    for _, alike in groupby(relations, key=_all_but_actions):
+        groups.append([])
+        for relation in alike:
+            group = groups[-1]
+            if any(relation.action == r.action or relation.image_action == r.image_action for r in group):
+                groups.append([])
+            groups[-1].append(relation)
+    return "\n".join(_dump_group(group, space) for group in groups)
+
+
+def _all_but_actions(relation: MetamorphicRelation) -> tuple[Any, ...]:
+    pairs = tuple((fr.feature, fr.image_feature, fr.relation) for fr in relation.features)
+    holds = tuple(relation.holds.items())
+    return relation.name, relation.words, holds, relation.note, pairs, relation.unmapped
+
+
+def _dump_group(group: Sequence[MetamorphicRelation], space: FeatureSpace) -> str:
+    first = group[0]
+    lines = ["[[relation]]", f"name = {_quote(first.name)}"]
+    if first.words:
+        lines.append(f"words = {_quote(first.words)}")
+    lines.append(f"actions = {_dump_actions([(r.action, r.image_action) for r in group], space.action_names)}")
+    for key, items in _dump_features(first, space.names).items():
+        lines += [f"{key} = [", *(f"  {item}," for item in items), "]"]
+    if first.holds:
+        answers = ", ".join(f"{_quote(env)} = {_quote(answer)}" for env, answer in first.holds.items())
+        lines.append(f"holds = {{ {answers} }}")
+    if first.note:
+        lines.append(f"note = {_quote(first.note)}")
+    return "\n".join(lines) + "\n"
+
+
+def _dump_actions(pairs: Sequence[tuple[int, int]], names: Sequence[str]) -> str:
+    firsts = [first for first, _ in pairs]
+    if pairs == [(i, i) for i in range(len(names))]:
+        return '"same"'
+    if len(pairs) > 1 and pairs == list(zip(firsts, [*firsts[1:], firsts[0]], strict=True)):
+        return f"{{ cycle = [{', '.join(_quote(names[i]) for i in firsts)}] }}"
+    table = ", ".join(f"{_quote(names[i])} = {_quote(names[j])}" for i, j in pairs)
+    return f"{{ map = {{ {table} }} }}"
+
+
+def _dump_features(relation: MetamorphicRelation, names: Sequence[str]) -> dict[str, list[str]]:
+    statements: dict[str, list[str]] = {}
+    equal = {fr.feature: fr.image_feature for fr in relation.features if isinstance(fr.relation, Equal)}
+    for cycle in _closed_cycles(equal):
+        key = "swap" if len(cycle) == 2 else "cycle"
+        statements.setdefault(key, []).append(f"[{', '.join(_quote(names[i]) for i in cycle)}]")
+    for fr in relation.features:
+        if isinstance(fr.relation, Equal) and fr.feature not in equal:
+            continue
+        key, item = _dump_pair(fr, names)
+        statements.setdefault(key, []).append(item)
+    for feature in relation.unmapped:
+        statements.setdefault("drop", []).append(_quote(names[feature]))
+    return statements
+
+
+def _closed_cycles(images: dict[int, int]) -> list[list[int]]:
+    """Take the cycles of two features or more out of a map, and return them."""
+    cycles = []
+    for start in sorted(images):
+        path = [start]
+        while path[-1] in images and images[path[-1]] != start:
+            path.append(images[path[-1]])
+            if len(path) > len(images):
+                break
+        if len(path) > 1 and images.get(path[-1]) == start:
+            cycles.append(path)
+            for feature in path:
+                del images[feature]
+    return cycles
+
+
+def _dump_pair(fr: FeatureRelation, names: Sequence[str]) -> tuple[str, str]:
+    """The statement for one feature relation, as its key and one item of its list."""
+    name, relation = _quote(names[fr.feature]), fr.relation
+    if fr.feature == fr.image_feature:
+        if isinstance(relation, Anything):
+            return "ignore", name
+        if relation == NEGATE:
+            return "negate", name
+        if isinstance(relation, Table):
+            return "map", f"{{ features = {name}, values = {_dump_values(relation)} }}"
+        if isinstance(relation, Affine) and relation == _as_reflection(relation):
+            return "reflect", f"{{ features = {name}, about = {relation.shift / 2!r} }}"
+    pair = f"from = {name}, to = {_quote(names[fr.image_feature])}"
+    match relation:
+        case Anything():
+            pair += ", any = true"
+        case Table():
+            pair += f", values = {_dump_values(relation)}"
+        case Affine(scale, shift):
+            pair += f", times = {scale!r}, plus = {shift!r}"
+    return "pair", f"{{ {pair} }}"
+
+
+def _as_reflection(relation: Affine) -> Affine:
+    """The reflection that is nearest to a map with scale -1: 'about' is a float32."""
+    return reflect(relation.shift / 2) if abs(relation.shift) < 1e38 else relation
+
+
+def _dump_values(table: Table) -> str:
+    return f"[{', '.join(f'[{x!r}, {y!r}]' for x, y in table.pairs)}]"
+
+
+def _quote(text: str) -> str:
+    """A TOML text: that of JSON, but for one control character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

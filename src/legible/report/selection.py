@@ -1,0 +1,77 @@
+"""Which episodes are worth watching, and why.
+
+- `Choice`, `choose_episodes`: seeds on which guidance gained or lost.
+- `typical_episode`: one for a rule set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.evaluation import PlayedBlocks
+from legible.evaluation.units import UnitResult
+from legible.rules import RuleSet
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An episode to replay, and why this one.
+
+    Parameters
+    ----------
+    treatment, episode
+        Number of the treatment and place among the seeds of the played blocks.
+    why
+        For people: "the largest gain".
+    """
+
+    treatment: int
+    episode: int
+    why: str
+
+
+def choose_episodes(base: UnitResult, guided: UnitResult, treatment: int, *, extremes: bool) -> list[Choice]:
+    """Choose seeds on which guidance changed something: a typical gain and, if asked for, the largest gain and loss.
+
+    Typical is the gain in the middle of all gains; among nearly equal ones the shortest episode.
+    """
+    difference = guided.returns - base.returns
+    changed = guided.changed > 0
+    gains, losses = np.flatnonzero(changed & (difference > 0)), np.flatnonzero(changed & (difference < 0))
+    choices = []
+    if gains.size:
+        if extremes:
+            best = int(gains[np.argmax(difference[gains])])
+            choices.append(Choice(treatment, best, f"the largest gain of all {len(base)} seeds"))
+        typical = _nearest_to_middle(gains, difference, guided.lengths + base.lengths)
+        choices.append(
+            Choice(
+                treatment, typical, f"a typical gain: the middle of the {gains.size} of {len(base)} seeds that gained"
+            )
+        )
+    if losses.size and (extremes or not gains.size):
+        worst = int(losses[np.argmin(difference[losses])])
+        choices.append(Choice(treatment, worst, f"the largest loss: {losses.size} of {len(base)} seeds lost"))
+    return choices
+
+
+def _nearest_to_middle(
+    rows: NDArray[np.intp], difference: NDArray[np.float64], lengths: NDArray[np.int64], near: int = 5
+) -> int:
+    """Of the `near` rows in the middle by difference, the one with the shortest episodes."""
+    ordered = rows[np.argsort(difference[rows], kind="stable")]
+    first = max(0, (len(ordered) - near) // 2)
+    middle = ordered[first : first + near]
+    return int(middle[np.argmin(lengths[middle])])
+
+
+def typical_episode(blocks: PlayedBlocks, rule_set: RuleSet) -> Choice | None:
+    """A typical episode of a rule set on the confirmation's seeds, if it was played there."""
+    if rule_set not in blocks.setup.treatments:
+        return None
+    treatment = blocks.setup.treatments.index(rule_set)
+    choices = choose_episodes(blocks.base, blocks.guided(treatment), treatment, extremes=False)
+    return choices[0] if choices else None

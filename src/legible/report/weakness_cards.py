@@ -1,0 +1,108 @@
+"""Weaknesses as the report shows them.
+
+- `explain_shown`: the weaknesses that get a card, explained.
+- `WeaknessCard`, `weakness_card`: one of them, with its rules as `RuleLine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from legible.evaluation import Verdict
+from legible.evaluation.statistics import Effect
+from legible.explanation import WeaknessExplanation, explain_weakness, top_weaknesses
+from legible.formatting import capitalise
+from legible.rules import describe_rule
+from legible.study import Study
+
+MOST_WEAKNESSES = 12
+MOST_LINES = 24  # rules of a set that are listed; generalised over many vehicles there can be hundreds
+
+
+@dataclass(frozen=True)
+class RuleLine:
+    """One rule of a rule set, with what leaving it out costs where that was played."""
+
+    words: str
+    text: str
+    is_mined: bool
+    adds: Effect | None
+    matters: bool
+
+
+@dataclass(frozen=True)
+class WeaknessCard:
+    """One weakness as the report shows it; `replay` is the number of its replay, if there is one."""
+
+    explanation: WeaknessExplanation
+    title: str
+    origin: str
+    mined: str
+    sentences: tuple[str, ...]
+    rules: tuple[RuleLine, ...]
+    effects: tuple[tuple[str, Effect], ...]
+    replay: int | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the study says of it."""
+        return self.explanation.verdict
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether fresh seeds confirm it, or were never asked."""
+        return self.verdict.is_confirmed or self.verdict.confirmation is None
+
+
+def explain_shown(study: Study) -> list[WeaknessExplanation]:
+    """The weaknesses to show: those that the study explains in full, and more with what is at hand."""
+    full = {found.rule_set: found for found in study.explanations}
+    return [
+        full.get(verdict.rule_set)
+        or explain_weakness(
+            verdict,
+            study.space,
+            experiences=study.experiences,
+            mined=study.mining.rules,
+            min_kept=study.settings.mining.min_accuracy,
+            alpha=study.settings.evaluation.alpha,
+        )
+        for verdict in top_weaknesses(study.evaluation, MOST_WEAKNESSES)
+    ]
+
+
+def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) -> WeaknessCard:
+    """Lay out one weakness; `replay` is the number of its replay, if there is one."""
+    contributions = {c.rule: c for c in found.contributions}
+    is_mined = any(entry.rule == found.rule_set.source for entry in study.mining.rules)
+    lines = []
+    for rule in found.rule_set.rules:
+        added = contributions.get(rule)
+        matters = added is not None and added in found.significant_contributions
+        effect = None if added is None else added.effect
+        words = describe_rule(rule, study.space, "advice")
+        lines.append(
+            RuleLine(words, rule.text(study.space), is_mined and rule == found.rule_set.source, effect, matters)
+        )
+    return WeaknessCard(
+        explanation=found,
+        title=capitalise(found.title),
+        origin="Mined" if is_mined else "Given",
+        mined="" if found.rule_set.source is None else found.rule_set.source.text(study.space),
+        sentences=tuple(found.sentences()),
+        rules=tuple(sorted(lines, key=lambda line: not line.matters)[:MOST_LINES]),
+        effects=tuple(_effects(found.verdict)),
+        replay=replay,
+    )
+
+
+def _effects(verdict: Verdict) -> Iterator[tuple[str, Effect]]:
+    if verdict.confirmation is None:
+        return
+    yield "all rules of the set", verdict.confirmation.effect
+    if len(verdict.rule_set) > 1:
+        if verdict.confirmation.of_rule is not None:
+            yield "the mined rule alone", verdict.confirmation.of_rule
+        if verdict.confirmation.of_generalisation is not None:
+            yield "what generalising adds", verdict.confirmation.of_generalisation

@@ -1,0 +1,238 @@
+"""The folder of a study: what it holds, who may write there, and whether it is what was written.
+
+- `StudyFolder`: paths, the lock, claiming a folder for a study, reading what it says.
+- `UnitFiles`: played units on disk, each a file that is there whole or not at all.
+
+A folder is data: opening one never runs code that its files name, unless the person who opens it trusts it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from legible.environments import EnvironmentSpec, refuse_named_code
+from legible.errors import LegibleError
+from legible.evaluation.units import UnitResult
+from legible.features import FeatureSpace
+from legible.files import DamagedFileError, read_arrays, read_json, sha256_of, write_arrays, write_json
+from legible.settings import StudySettings
+
+SCHEMA = 2
+_KEPT = frozenset(
+    ("environment", "arguments", "wrappers", "policy and environment", "seed", "settings", "names", "relations")
+) | {"rules", "veto", "about"}
+# Claiming a folder takes moments; whoever finds it being claimed waits that long.
+CLAIMING_SECONDS = 20.0
+
+
+class UnitFiles(MutableMapping[str, UnitResult]):
+    """Results of units as files of a folder, one each; every file carries its key and a checksum."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.npz"
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._path(key).exists()
+
+    def __getitem__(self, key: str) -> UnitResult:
+        path = self._path(key)
+        advice = "delete it and run the study again"
+        try:
+            arrays = read_arrays(path, key, advice)
+        except FileNotFoundError:
+            raise KeyError(key) from None
+        try:
+            return UnitResult(**{f.name: arrays[f.name] for f in fields(UnitResult)})
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFileError(f"{path}: is damaged (no {error}); {advice}.") from error
+
+    def __setitem__(self, key: str, result: UnitResult) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_arrays(self._path(key), {f.name: getattr(result, f.name) for f in fields(UnitResult)}, key)
+
+    def __delitem__(self, key: str) -> None:
+        self._path(key).unlink()
+
+    def __iter__(self) -> Iterator[str]:
+        return (path.stem for path in self._folder.glob("*.npz"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class StudyFolder:
+    """The folder of one study.
+
+    Parameters
+    ----------
+    path
+        Where it is, or will be.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.units = UnitFiles(self.path / "units")
+        self._file_lock = FileLock(self.path / "lock", timeout=0)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    @property
+    def holds_study(self) -> bool:
+        """Whether there is a study in the folder."""
+        return (self.path / "study.json").is_file()
+
+    @contextmanager
+    def lock(self, wait_seconds: float = 0.0) -> Iterator[None]:
+        """Keep other processes from working in the folder; a dead one holds nothing. Can be nested."""
+        first = not self._file_lock.is_locked
+        try:
+            self._file_lock.acquire(timeout=wait_seconds)
+        except Timeout:
+            raise LegibleError(f"{self.path}: another process is working on this study.") from None
+        except OSError as error:
+            raise LegibleError(f"{self.path / 'lock'}: cannot be written ({error.strerror}).") from error
+        try:
+            if first:
+                for part in self.path.rglob("*.part"):  # what a killed process was just writing
+                    part.unlink(missing_ok=True)
+            yield
+        finally:
+            self._file_lock.release()
+
+    def read(self) -> dict[str, Any]:
+        """Return what ``study.json`` says."""
+        path = self.path / "study.json"
+        try:
+            kept = read_json(path, advice="use another folder")
+        except FileNotFoundError:
+            known = "" if self.path.is_dir() else " (there is no such folder)"
+            raise LegibleError(
+                f"{self.path}: holds no study{known}; 'legible run ENV POLICY --out {self.path}' makes one."
+            ) from None
+        schema = kept.setdefault("schema", 1)
+        if not isinstance(schema, int) or schema > SCHEMA:
+            raise LegibleError(
+                f"{path}: was written by a newer version of legible (schema {schema!r}, this one knows {SCHEMA})."
+            )
+        missing = _KEPT - kept.keys()
+        if missing:
+            raise LegibleError(f"{path}: is damaged or of an older version (no {min(missing)!r}); use another folder.")
+        # Settings that came later have their defaults in older studies.
+        kept["settings"] = StudySettings.from_dict(kept["settings"], str(path)).to_dict()
+        return kept
+
+    def claim(
+        self, identity: Mapping[str, Any], about: Mapping[str, Any], write_files: Callable[[Path], Sequence[Path]]
+    ) -> dict[str, Any]:
+        """Make the folder that of a study, or check that it is; return what ``study.json`` says.
+
+        Parameters
+        ----------
+        identity
+            What makes the study, as plain data: two studies in which it differs are never mixed.
+        about
+            What else is worth knowing about it.
+        write_files
+            Writes the files that the study is made from, and returns their paths. ``study.json`` comes last and says
+            that all are there.
+        """
+        if self.holds_study:
+            return self._compare(identity)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LegibleError(f"{self.path}: cannot be made ({error.strerror}).") from error
+        with self.lock(CLAIMING_SECONDS):
+            if self.holds_study:  # another process was faster
+                return self._compare(identity)
+            checksums = {str(path.relative_to(self.path)): sha256_of(path) for path in write_files(self.path)}
+            plain = json.dumps(identity, sort_keys=True)
+            more = {"id": hashlib.sha256(plain.encode()).hexdigest(), "files": checksums}
+            document = {"schema": SCHEMA, **identity, "about": {**about, **more}}
+            write_json(self.path / "study.json", document)
+            return document
+
+    def _compare(self, identity: Mapping[str, Any]) -> dict[str, Any]:
+        kept = self.read()
+        now = json.loads(json.dumps(identity))
+        changed = _differences({key: kept[key] for key in now}, now)
+        if changed:
+            raise LegibleError(
+                f"{self.path}: holds a study with other settings ({'; '.join(changed[:4])}). Use another folder, or "
+                "the settings that this one was made with."
+            )
+        return kept
+
+    def check_files(self, kept: Mapping[str, Any]) -> None:
+        """Check that the files that the study was made from are those that were written."""
+        for name, checksum in kept["about"].get("files", {}).items():
+            path = self.path / name
+            try:
+                found = sha256_of(path)
+            except OSError as error:
+                raise DamagedFileError(f"{path}: cannot be read ({error.strerror}); the study needs it.") from error
+            if found != checksum:
+                raise DamagedFileError(
+                    f"{path}: is damaged (its content is not what was written); make the study again in another folder."
+                )
+
+
+def environment_of(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> EnvironmentSpec:
+    """Return the environment that a folder names, unless that would import what the folder chose.
+
+    Environments that installed packages or legible register with Gymnasium open by themselves. A factory, a module
+    that registers an id, or a wrapper is code by a name that somebody wrote into the folder (see
+    `EnvironmentSpec.named_code`); it needs ``trust=True``, on the command line ``--trust``.
+    """
+    name, arguments, wrappers = kept["environment"], kept["arguments"], kept["wrappers"]
+    texts = [name, *wrappers] if isinstance(wrappers, list) else [None]
+    if not all(isinstance(text, str) for text in texts) or not isinstance(arguments, dict):
+        raise DamagedFileError(f"{folder / 'study.json'}: is damaged (no environment can be read); use another folder.")
+    spec = EnvironmentSpec(name, arguments, tuple(wrappers))
+    refuse_named_code(spec, str(folder), trust=trust)
+    return spec
+
+
+def names_text(names: FeatureSpace) -> str:
+    """Names of features and actions as the content of a study's ``names.json``."""
+    return json.dumps(names.to_dict(), indent=1) + "\n"
+
+
+def read_names(path: Path) -> FeatureSpace:
+    """Read what `names_text` wrote."""
+    document = read_json(path, advice="make the study again in another folder")
+    return FeatureSpace.from_dict(document, str(path))
+
+
+def survives_json(value: Any) -> bool:
+    """Whether a value is the same after it was written as JSON and read again."""
+    try:
+        return bool(json.loads(json.dumps(value)) == value)
+    except (TypeError, ValueError):
+        return False
+
+
+def _differences(before: Any, now: Any, where: str = "") -> list[str]:
+    """Say what differs between two pieces of plain data, leaf by leaf."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = sorted(set(before) | set(now))
+        return [d for key in keys for d in _differences(before.get(key), now.get(key), f"{where}.{key}".lstrip("."))]
+    if before == now:
+        return []
+    if where == "policy and environment":
+        return ["the policy or the environment acts otherwise than before"]
+    if where in {"relations", "names"}:
+        return [f"the {where} are others"]
+    return [f"{where} was {before!r}, is now {now!r}"]

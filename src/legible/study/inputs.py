@@ -1,0 +1,151 @@
+"""What a study is made from: what tells it from other studies, and the files that its folder keeps of it.
+
+- `load_policy_for`: the policy by its path or address, as far as the environment can help.
+- `StudyInputs`: the inputs; `StudyInputs.identity`, `StudyInputs.about` and `StudyInputs.write` put them into a folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import legible
+from legible.environments import EnvironmentSpec, ObservationEncoder
+from legible.features import FeatureSpace
+from legible.files import write_text
+from legible.guidance import GuidedPolicy
+from legible.policies import NetworkPolicy, Policy, UnclearPolicyError, load_policy, save_policy
+from legible.relations import RelationsText
+from legible.settings import StudySettings
+from legible.study.folder import names_text, survives_json
+
+
+def load_policy_for(
+    environment: EnvironmentSpec, source: str | Path, *, typed: bool = True, options: Mapping[str, str] | None = None
+) -> Policy:
+    """Load a policy; what a function does not say about its observations, the environment does.
+
+    Parameters
+    ----------
+    environment
+        The environment that it is for.
+    source
+        Its path or address, see `legible.load_policy`.
+    typed
+        Whether a person named it, and no file did. Only then it may be code itself.
+    options
+        What else `legible.load_policy` is told: ``normalisation``, ``output``.
+    """
+    told: dict[str, Any] = dict(options or {})
+    try:
+        return load_policy(source, typed=typed, **told)
+    except UnclearPolicyError as error:
+        if error.argument not in {"n_features", "n_actions"}:
+            raise
+    env = environment.make()
+    try:
+        width = ObservationEncoder.of(env.observation_space).width
+    finally:
+        env.close()
+    return load_policy(source, typed=typed, n_features=width, **told)
+
+
+@dataclass(frozen=True)
+class StudyInputs:
+    """What a study is made from.
+
+    Parameters
+    ----------
+    environment, policy, policy_name, policy_options, seed, settings
+        As in `legible.study.Study`.
+    fingerprint
+        Stands for how policy and environment behave.
+    names
+        Names that the environment does not bring along; None where it does, or has none.
+    relations
+        The texts of the relations files.
+    rules, veto
+        Rules of the user's own, and those that must not be in the composition, as texts.
+    """
+
+    environment: EnvironmentSpec
+    policy: Policy
+    policy_name: str
+    policy_options: Mapping[str, str]
+    fingerprint: str
+    seed: int
+    settings: StudySettings
+    names: FeatureSpace | None
+    relations: tuple[RelationsText, ...]
+    rules: tuple[str, ...]
+    veto: tuple[str, ...]
+
+    def identity(self) -> dict[str, Any]:
+        """What makes this study, as plain data: two studies in which it differs are never mixed."""
+        lost = self._lost_arguments()
+        arguments = {name: str(value) if name in lost else value for name, value in self.environment.arguments.items()}
+        return {
+            "environment": self.environment.name,
+            "arguments": arguments,
+            "wrappers": list(self.environment.wrappers),
+            "policy and environment": self.fingerprint,
+            "seed": self.seed,
+            "settings": self.settings.to_dict(),
+            "names": None if self.names is None else hashlib.sha256(names_text(self.names).encode()).hexdigest(),
+            "relations": [entry.checksum for entry in self.relations],
+            "rules": list(self.rules),
+            "veto": list(self.veto),
+        }
+
+    def about(self) -> dict[str, Any]:
+        """What else is worth knowing."""
+        return {
+            "policy": self.policy_name,
+            "policy file": _found_again(self.policy_name) if self.policy_name else None,
+            "policy options": {name: _found_again(value) for name, value in self.policy_options.items()},
+            "lost arguments": self._lost_arguments(),
+            "versions": _versions(),
+        }
+
+    def _lost_arguments(self) -> list[str]:
+        """Arguments of the environment that no file can hold."""
+        return [name for name, value in self.environment.arguments.items() if not survives_json(value)]
+
+    def write(self, folder: Path) -> list[Path]:
+        """Put policy, relations and names into the folder; returns the files."""
+        written = []
+        policy, file = self.policy, folder / "policy.safetensors"
+        if isinstance(policy, GuidedPolicy) and isinstance(policy.network, NetworkPolicy):
+            policy.save(file)
+            written.append(file)
+        elif isinstance(policy, NetworkPolicy):
+            written.append(save_policy(policy, file))
+        if self.relations:
+            (folder / "relations").mkdir(exist_ok=True)
+        for i, entry in enumerate(self.relations):
+            written.append(folder / "relations" / f"{i:02}-{entry.name}.toml")
+            write_text(written[-1], entry.text)
+        if self.names is not None:
+            written.append(folder / "names.json")
+            write_text(written[-1], names_text(self.names))
+        return written
+
+
+def _found_again(name: str) -> str:
+    """A file by its whole path, so that it is found from elsewhere; other names, such as ``zoo:NAME``, as they are."""
+    return str(Path(name).resolve()) if Path(name).exists() else name
+
+
+def _versions() -> dict[str, str]:
+    found = {"legible": legible.__version__, "python": platform.python_version()}
+    for package in ("numpy", "numba", "gymnasium", "torch"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

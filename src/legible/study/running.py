@@ -1,0 +1,121 @@
+"""How a study runs units of work: on its engine, what its folder does not hold yet, with progress by stage.
+
+- `StageRunner`: runs units of one or more stages; `NoEngine`: stands for an engine where nothing may be played.
+- `NotDoneError`: a step that has not been done, where it was only to be read.
+- `Progress`, `ProgressCount`, `ignore_progress`: who is told, what is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from legible.engines import Engine
+from legible.errors import LegibleError
+from legible.evaluation.units import Setup, Store, Unit, UnitResult, run_units
+
+Progress = Callable[[str, int, int], None]
+"""Called as ``progress(stage, done, of)`` whenever more of a stage became known."""
+
+
+class NotDoneError(LegibleError):
+    """A step that has not been done, where it was only to be read."""
+
+
+def ignore_progress(_stage: str, _done: int, _of: int) -> None:
+    """Progress that nobody asked for."""
+
+
+class ProgressCount:
+    """Counts what became known of a stage, and tells it."""
+
+    def __init__(self, progress: Progress | None, stage: str, of: int) -> None:
+        self.stage = stage
+        self._progress, self._done, self._known, self._of = progress or ignore_progress, 0, 0, of
+
+    def expect(self, more: int) -> None:
+        """Learn that more is to come than was known."""
+        self._known += more
+        self._of = max(self._of, self._known)
+
+    def add(self, n: int) -> None:
+        """Count, and tell."""
+        self._done += n
+        self._progress(self.stage, self._done, self._of)
+
+
+class StageRunner:
+    """Runs units as `legible.evaluation.units.run_units` does, with engine and store already chosen.
+
+    Parameters
+    ----------
+    stages
+        What the successive calls are called in progress; the last name stays.
+    of
+        Episodes of all calls together, where they are known.
+    engine, store, fingerprint, time_limit
+        As in `run_units`.
+    progress
+        Who is told.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[str],
+        of: int,
+        *,
+        engine: Engine,
+        store: Store,
+        fingerprint: str,
+        time_limit: float | None,
+        progress: Progress | None,
+    ) -> None:
+        self._stages = list(stages)
+        self._progress, self._count = progress, ProgressCount(progress, stages[0], of)
+        self._options: dict[str, Any] = {
+            "engine": engine,
+            "store": store,
+            "fingerprint": fingerprint,
+            "time_limit": time_limit,
+        }
+
+    def __call__(
+        self, setup: Setup, units: Sequence[Unit], *, on_episodes: Callable[[int], None] | None = None
+    ) -> UnitResult:
+        """Run all units that are not in the store."""
+        if self._stages[0] != self._count.stage:
+            self._count = ProgressCount(self._progress, self._stages[0], 0)
+        if len(self._stages) > 1:
+            self._stages.pop(0)
+        self._count.expect(sum(len(unit) for unit in units))
+
+        def tell(n: int) -> None:
+            self._count.add(n)
+            if on_episodes is not None:
+                on_episodes(n)
+
+        return run_units(setup, units, on_episodes=tell, **self._options)
+
+
+class NoEngine:
+    """Stands for an engine where nothing may be played."""
+
+    workers = 1
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def run(self, function: Any, shared: Any, units: Sequence[Any], **_: Any) -> Iterator[Any]:  # noqa: ARG002
+        """Refuse, unless there is nothing to run."""
+        if units:
+            raise NotDoneError(
+                f"{self._folder}: episodes of this step have not been played yet; 'legible run {self._folder}' does."
+            )
+        return iter(())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was started."""

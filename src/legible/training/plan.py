@@ -1,0 +1,254 @@
+"""Plans of fleets: which policies, how they are trained, and how they come out as files of a zoo.
+
+- `FleetPlan`, `Member`: which policies are trained together, and each of them.
+- `make_fleet`: a fleet at the beginning of its training.
+- `policies_of`, `save_to_zoo`: what came out of it.
+- `evaluate_policy`, `PolicyEvaluation`: how a policy plays.
+
+>>> from legible.training.presets import PACMAN_DQN
+>>> plan = FleetPlan((EnvironmentSpec("legible/PacmanSmall-v0"),), (0, 1), PACMAN_DQN, 2_500_000)
+>>> [str(member.path) for member in plan.members]
+['PacmanSmall/dqn/0.safetensors', 'PacmanSmall/dqn/1.safetensors']
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from legible.environments import EnvironmentSpec, feature_space_of
+from legible.play import PolicyChooser, episode_seeds, make_slots, play_episodes
+from legible.policies import NetworkPolicy, Plain, load_policy, save_policy
+from legible.training.dqn import Backend, DqnFleet, DqnSettings
+from legible.training.fleet import Fleet
+from legible.training.networks import NetworkShape, layers_of_row, row_of_layers
+from legible.training.ppo import PpoFleet, PpoSettings
+from legible.training.presets import short_name
+from legible.training.slots import FleetError, make_training_slots
+
+Settings: TypeAlias = DqnSettings | PpoSettings
+
+EVALUATION_EPISODES = 250
+_EVALUATION_SEED = 20_250  # of the episodes on which every policy of the zoo is measured
+_EVALUATION_SLOTS = 125
+
+
+@dataclass(frozen=True)
+class Member:
+    """One policy of a fleet."""
+
+    environment: EnvironmentSpec
+    seed: int
+    algorithm: str
+    extended: bool
+
+    @property
+    def path(self) -> PurePosixPath:
+        """Where it lies in a zoo."""
+        return self._path(self.extended)
+
+    @property
+    def base_path(self) -> PurePosixPath:
+        """Where the policy lies from which its extended training begins."""
+        return self._path(extended=False)
+
+    def _path(self, extended: bool) -> PurePosixPath:
+        name = f"{self.seed}-extended" if extended else f"{self.seed}"
+        return PurePosixPath(short_name(self.environment.name), self.algorithm, f"{name}.safetensors")
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """Which policies are trained together, and how.
+
+    Parameters
+    ----------
+    environments
+        Environments with observations of one width and the same actions.
+    seeds
+        Every environment is trained with each of them.
+    settings
+        The hyperparameters.
+    total_steps
+        Environment steps of every policy.
+    reward_scale
+        What rewards are multiplied by while training.
+    extended
+        Whether the training begins with the parameters of the policies that a first training made. The replay buffer
+        is empty, Adam is new and the exploration schedule begins again, as in a first training.
+    """
+
+    environments: tuple[EnvironmentSpec, ...]
+    seeds: tuple[int, ...]
+    settings: Settings
+    total_steps: int
+    reward_scale: float = 1.0
+    extended: bool = False
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the algorithm, in small letters."""
+        return "dqn" if isinstance(self.settings, DqnSettings) else "ppo"
+
+    @property
+    def members(self) -> list[Member]:
+        """The policies, in the order of the fleet."""
+        return [
+            Member(environment, seed, self.algorithm, self.extended)
+            for environment in self.environments
+            for seed in self.seeds
+        ]
+
+    def extended_training(self) -> FleetPlan:
+        """The extended training of the same policies."""
+        return replace(self, extended=True)
+
+
+def make_fleet(
+    plan: FleetPlan,
+    *,
+    device: torch.device | str = "cpu",
+    backend: Backend = "torch",
+    fused: Mapping[str, Any] | None = None,
+    threads: int = 1,
+    zoo: str | Path | None = None,
+) -> Fleet:
+    """Make the fleet of a plan, at the beginning of its training.
+
+    Parameters
+    ----------
+    plan
+        Which policies, and how.
+    device, backend, fused
+        Where and with what the updates are computed; see `DqnFleet`.
+    threads
+        How many threads step the environments.
+    zoo
+        Folder with the policies from which an extended training begins.
+    """
+    n_envs = plan.settings.n_envs
+    slots = make_training_slots(
+        [(environment, len(plan.seeds) * n_envs) for environment in plan.environments],
+        reward_scale=plan.reward_scale,
+        threads=threads,
+    )
+    seeds = [member.seed for member in plan.members]
+    if isinstance(plan.settings, PpoSettings):
+        if plan.extended:
+            raise FleetError("extended training is for DQN: the files of PPO policies do not hold their critics.")
+        return PpoFleet(slots, seeds, plan.settings, plan.total_steps, device=device)
+    return DqnFleet(
+        slots,
+        seeds,
+        plan.settings,
+        plan.total_steps,
+        device=device,
+        backend=backend,
+        fused=fused,
+        initial_parameters=_initial_parameters(plan, zoo),
+        stage=int(plan.extended),
+    )
+
+
+def _initial_parameters(plan: FleetPlan, zoo: str | Path | None) -> NDArray[np.float32] | None:
+    if not plan.extended:
+        return None
+    if zoo is None:
+        raise FleetError("an extended training begins with trained policies; say in which folder they lie (zoo=…).")
+    rows = []
+    for member in plan.members:
+        policy = load_policy(Path(zoo) / member.base_path)
+        if not isinstance(policy, NetworkPolicy):
+            raise FleetError(f"{Path(zoo) / member.base_path}: this is no plain network.")
+        shape = _shape_of(policy)
+        rows.append(row_of_layers(shape, [(layer.weight, layer.bias) for layer in policy.layers]))
+    return np.stack(rows)
+
+
+def _shape_of(policy: NetworkPolicy) -> NetworkShape:
+    return NetworkShape((policy.n_features, *(layer.n_outputs for layer in policy.layers)))
+
+
+def action_names(environment: EnvironmentSpec) -> tuple[str, ...]:
+    """What an environment calls its actions."""
+    env = environment.make()
+    names = tuple(action.name for action in feature_space_of(env).actions)
+    env.close()
+    return names
+
+
+def policies_of(fleet: Fleet, plan: FleetPlan) -> list[NetworkPolicy]:
+    """The policies as they are now, in the order of `FleetPlan.members`."""
+    actions = {environment.name: action_names(environment) for environment in plan.environments}
+    policies = []
+    for member, row in zip(plan.members, fleet.policy_rows(), strict=True):
+        metadata = {
+            "algorithm": member.algorithm.upper(),
+            "environment": {"id": member.environment.name, "arguments": dict(member.environment.arguments)},
+            "hyperparameters": asdict(plan.settings),
+            "reward_scale": plan.reward_scale,
+            "seed": member.seed,
+            "steps": fleet.steps,
+            "training": "extended" if plan.extended else "base",
+            "trainer": "legible fleet",
+        }
+        policies.append(
+            NetworkPolicy(
+                layers_of_row(fleet.shape, row),
+                "values" if member.algorithm == "dqn" else "log-probabilities",
+                Plain(fleet.slots.width),
+                action_names=actions[member.environment.name],
+                env_id=member.environment.name,
+                metadata=metadata,
+            )
+        )
+    return policies
+
+
+@dataclass(frozen=True)
+class PolicyEvaluation:
+    """How a policy plays greedily: returns of whole episodes."""
+
+    episodes: int
+    mean_return: float
+    standard_error: float
+    success_rate: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+def evaluate_policy(
+    policy: NetworkPolicy, environment: EnvironmentSpec, n_episodes: int = EVALUATION_EPISODES
+) -> PolicyEvaluation:
+    """Play episodes greedily, the same ones for every policy."""
+    slots = make_slots(environment, min(_EVALUATION_SLOTS, n_episodes))
+    seeds = episode_seeds(_EVALUATION_SEED, 0, n_episodes)
+    played = play_episodes(slots, PolicyChooser(policy, seeds), seeds)
+    slots.close()
+    error = float(played.returns.std(ddof=1) / math.sqrt(n_episodes)) if n_episodes > 1 else math.nan
+    known = played.success[~np.isnan(played.success)]
+    success = float(known.mean()) if known.size else None
+    return PolicyEvaluation(n_episodes, float(played.returns.mean()), error, success)
+
+
+def save_to_zoo(
+    fleet: Fleet, plan: FleetPlan, zoo: str | Path, *, n_episodes: int = EVALUATION_EPISODES
+) -> dict[Path, PolicyEvaluation]:
+    """Measure every policy and write it into the zoo; returns the files and how their policies play."""
+    results = {}
+    for member, policy in zip(plan.members, policies_of(fleet, plan), strict=True):
+        result = evaluate_policy(policy, member.environment, n_episodes)
+        file = Path(zoo) / member.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        save_policy(policy, file, metadata={"evaluation": result.as_json()})
+        results[file] = result
+    return results

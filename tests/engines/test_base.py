@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from engine_units import UnfitError, misbehave, refuse
+from legible.engines import (
+    Engine,
+    Failed,
+    Finished,
+    InProcess,
+    LocalProcesses,
+    R,
+    Shared,
+    Unit,
+    UnitFailedError,
+    base,
+    engine_names,
+    make_engine,
+    register_engine,
+    run_one,
+)
+from legible.errors import LegibleError
+
+
+class Threads:
+    """A toy: one thread for every unit, which reports in the order in which they end."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers
+
+    def run(
+        self,
+        function: Callable[[Shared, Unit], R],
+        shared: Shared,
+        units: Sequence[Unit],
+        *,
+        time_limit: float | None = None,
+    ) -> Iterator[Finished[R] | Failed]:
+        reports: list[Finished[R] | Failed] = []
+
+        def work(index: int) -> None:
+            try:
+                reports.append(Finished(index, function(shared, units[index])))
+            except Exception as error:
+                reports.append(Failed(index, f"{type(error).__name__}: {error}", "", 1))
+
+        threads = [threading.Thread(target=work, args=(index,)) for index in range(len(units))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(time_limit)
+        yield from reports
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_factories", dict(base._factories))
+    register_engine("threads", Threads)
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_engine_from_outside_runs_units_by_name() -> None:
+    assert engine_names()[:3] == ("inline", "processes", "ray")
+    assert engine_names()[-1] == "threads"
+    with make_engine("threads", workers=3) as engine:
+        assert isinstance(engine, Threads)
+        assert engine.workers == 3
+        assert {report.index: report.result for report in engine.run(pow, 2, [1, 2, 3])} == {0: 2, 1: 4, 2: 8}
+        assert run_one(engine, pow, 3, 2) == 9
+        with pytest.raises(UnitFailedError, match="TypeError: unsupported operand"):
+            run_one(engine, pow, 2, "3")
+
+
+@pytest.mark.usefixtures("toy")
+def test_options_go_to_the_engines_that_have_them() -> None:
+    register_engine("plain", InProcess)
+    register_engine("anything", lambda **options: options)
+    assert isinstance(make_engine("plain"), InProcess)
+    assert make_engine("anything", 2, "there") == {"workers": 2, "address": "there"}
+    with pytest.raises(LegibleError, match="'plain' takes no workers: leave it out or choose 'inline' or 'processes'"):
+        make_engine("plain", workers=2)
+    with pytest.raises(LegibleError, match="'threads' takes no address: leave it out or choose 'ray' or 'anything'"):
+        make_engine("threads", address="there")
+
+
+@pytest.mark.usefixtures("toy")
+def test_names_are_given_once_and_listed() -> None:
+    with pytest.raises(LegibleError, match="already an engine 'processes'"):
+        register_engine("processes", Threads)
+    with pytest.raises(LegibleError, match=r"no engine 'thread'. Did you mean 'threads'\? .* inline, .*, threads\."):
+        make_engine("thread")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("inlin",), "Did you mean 'inline'?"),
+        (("processes", 0), "at least 1, got 0"),
+        (("inline", 2), "choose 'processes'"),
+        (("processes", 2, "auto"), "takes no address: leave it out or choose 'ray'"),
+    ],
+)
+def test_settings_that_cannot_be(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(LegibleError, match=message.replace("?", r"\?")):
+        make_engine(*arguments)
+
+
+@pytest.mark.parametrize("name", ["inline", "processes"])
+def test_one_unit_gives_its_result_or_raises_its_error(name: str, tmp_path: Path) -> None:
+    with make_engine(name) as engine:
+        assert run_one(engine, misbehave, tmp_path, "a") == "a"
+        with pytest.raises(UnitFailedError, match=r"^ZeroDivisionError: the cart has no wheels$"):
+            run_one(engine, misbehave, tmp_path, "raises")
+        with pytest.raises(UnitFailedError, match=r"^took longer than 0\.2 s$"):
+            run_one(engine, misbehave, tmp_path, "hangs", time_limit=0.2)
+        with pytest.raises(UnfitError, match=r"^the environment is unfit$"):
+            run_one(engine, refuse, None, "unfit")
+        with pytest.raises(UnitFailedError, match=r"^PickyError: place 3$"):
+            run_one(engine, refuse, None, "picky")
+
+
+def test_small_units_are_cheap() -> None:
+    engines: list[tuple[Engine, float]] = [(InProcess(), 0.005), (LocalProcesses(1), 0.02)]
+    for engine, most_seconds in engines:
+        with engine:
+            run_one(engine, pow, 2, 1)
+            began = time.process_time()
+            for unit in range(100):
+                run_one(engine, pow, 2, unit, time_limit=10)
+            assert time.process_time() - began < 100 * most_seconds

@@ -1,0 +1,70 @@
+"""Who names features and actions: the user, the environment, its domain, nobody; everywhere in the same order."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
+from gymnasium.wrappers import FlattenObservation, FrameStackObservation, TimeLimit
+
+from legible.environments import EnvironmentSpec, UnfitEnvironmentError, feature_space_of, resolve_names
+from legible.features import FeatureSpace
+from legible.play import collect
+from legible.policies import load_policy
+from legible.relations import load_relations
+from legible.relations.check import check_relations
+from legible.study.check import check_env
+from named_environments import MIRROR_OF_OWN, OWN, Renamed
+from toy_environments import Scripted
+
+CARTPOLE = ("cart.position", "cart.velocity", "pole.angle", "pole.spin")
+RENAMED = EnvironmentSpec("CartPole-v1", wrappers=("named_environments:Renamed",))
+
+
+def test_the_order_is_user_environment_domain_nobody(tmp_path) -> None:
+    given = FeatureSpace.of("abcd", ["L", "R"])
+    path = tmp_path / "names.toml"
+    path.write_text('features = ["a", "b", "c", "d"]')
+    renamed = TimeLimit(Renamed(gymnasium.make("CartPole-v1")), 10)
+    assert resolve_names(renamed, path) == (FeatureSpace.of("abcd", ["action0", "action1"]), f"the names file {path}")
+    assert resolve_names(renamed, given) == (given, "the given feature space")
+    assert resolve_names(renamed) == (OWN, "the environment")
+    plain = resolve_names(gymnasium.make("CartPole-v1"))
+    assert (plain.space.names[0], plain.source) == ("cart.position", "legible")
+    assert resolve_names(Scripted()) == (FeatureSpace.unnamed(2, 2), "nobody")
+
+
+def test_who_decided_is_told() -> None:
+    said = [resolve_names(Scripted(), FeatureSpace.of("ab")), resolve_names(Renamed(CartPoleEnv()))]
+    said += [resolve_names(CartPoleEnv()), resolve_names(Scripted())]
+    assert [named.is_given for named in said] == [True, False, False, False]
+    assert [named.is_named for named in said] == [True, True, True, False]
+
+
+def test_names_of_a_domain_that_a_wrapper_has_made_unfit_are_passed_over() -> None:
+    stacked = FlattenObservation(FrameStackObservation(gymnasium.make("CartPole-v1"), 2))
+    assert resolve_names(stacked) == (FeatureSpace.unnamed(8, 2), "nobody")
+    own = FlattenObservation(FrameStackObservation(Renamed(gymnasium.make("CartPole-v1")), 2))
+    with pytest.raises(UnfitEnvironmentError, match="the environment names 4 features, but observations have 8"):
+        resolve_names(own)
+
+
+def test_a_namesake_gets_no_names() -> None:
+    assert resolve_names(EnvironmentSpec("named_environments:cartpole").make()).source == "nobody"
+    assert resolve_names(EnvironmentSpec("named_environments:real_cartpole").make()).source == "legible"
+
+
+def test_all_that_ask_get_the_same_names(tmp_path) -> None:
+    """A relations file that `check` takes must not fail in a study because that asks somebody else for names."""
+    env = RENAMED.make()
+    path = tmp_path / "mirror.toml"
+    path.write_text(MIRROR_OF_OWN)
+    assert feature_space_of(env) == OWN
+    relations = load_relations(path, resolve_names(env).space)
+    answers = check_relations(RENAMED, relations, states=40, episodes=20)
+    assert [(answer.action, answer.image_action) for answer in answers] == [("West", "East"), ("East", "West")]
+    policy = load_policy(lambda rows: np.zeros((len(rows), 2)), output="values", n_features=4, n_actions=2)
+    assert collect(policy, RENAMED, 2, seed=0).space == OWN
+    found = {finding.question: finding.details for finding in check_env(RENAMED, policy)}
+    assert found["observations"] == "4 features, named by the environment"
+    assert found["actions"] == "2: West, East"
+    assert "cartpole speaks of other names" in found["relations"]

@@ -1,0 +1,144 @@
+"""Sources of hypotheses: generators that yield rule sets and are sent their effects, in rounds."""
+
+import numpy as np
+import pytest
+
+import mirror_world
+from legible.engines import InProcess
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.evaluation import evaluate
+from legible.evaluation.statistics import welch
+from legible.evaluation.units import Setup, run_units
+from legible.hypotheses import SOURCES, MeasuredEffect, SourceInput, ask_sources, register_source
+from legible.play import stage_seeds
+from legible.rules import Rule, RuleSet, parse_rule
+from legible.settings import EvaluationSettings, PlaySettings, StudySettings
+from legible.study import Study
+
+WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
+GOOD, BAD = (RuleSet((parse_rule(text, mirror_world.SPACE),)) for text in ("+Left <- left", "+Stay <- left"))
+
+
+def rule_set(action: int) -> RuleSet:
+    return RuleSet((Rule("+", action, ()),))
+
+
+def test_every_source_is_sent_the_effects_of_its_own_rule_sets() -> None:
+    received: dict[str, list[list[float]]] = {"one": [], "two": []}
+
+    def source(name: str, rounds: list[list[int]]):
+        for actions in rounds:
+            effects = yield [rule_set(action) for action in actions]
+            received[name].append([effect.mean for effect in effects])
+
+    calls: list[list[int]] = []
+
+    def measure(rule_sets: list[RuleSet]) -> list[MeasuredEffect]:
+        calls.append([found.rules[0].action for found in rule_sets])
+        return [MeasuredEffect(float(found.rules[0].action), 0.0, 1.0) for found in rule_sets]
+
+    tested = ask_sources({"one": source("one", [[1, 2], [3]]), "two": source("two", [[], [7], [8]])}, measure)
+    assert calls == [[1, 2], [3, 7], [8]]  # one call a round, and none for a source that is done
+    assert received == {"one": [[1.0, 2.0], [3.0]], "two": [[], [7.0], [8.0]]}
+    assert [(name, found.rules[0].action) for name, found in tested] == [
+        ("one", 1),
+        ("one", 2),
+        ("one", 3),
+        ("two", 7),
+        ("two", 8),
+    ]
+
+
+def test_a_source_can_go_on_where_an_effect_was_good() -> None:
+    """A toy search: of two first rule sets the better one decides what comes next."""
+    sent: list[MeasuredEffect] = []
+
+    def search():
+        effects = yield [BAD, GOOD]
+        sent.extend(effects)
+        best = max(range(2), key=lambda i: effects[i].mean)
+        yield [GOOD | BAD if best == 0 else GOOD | RuleSet((parse_rule("+Right <- right", mirror_world.SPACE),))]
+
+    setup = Setup(mirror_world.policy(), WORLD, (), PlaySettings(batch=8, unit_episodes=40))
+    settings = EvaluationSettings(episodes=40, confirmation_episodes=0)
+    found = evaluate(setup, seed=3, settings=settings, sources={"toy": search()})
+    assert [len(verdict.rule_set) for verdict in found.verdicts] == [1, 1, 2]
+    assert {verdict.found_by for verdict in found.verdicts} == {"toy"}
+    assert sent[1].mean > 0 > sent[0].mean
+    assert [effect.mean for effect in sent] == [verdict.difference for verdict in found.verdicts[:2]]
+    assert [effect.p for effect in sent] == [verdict.p for verdict in found.verdicts[:2]]
+    # The second round plays seeds that the first has not seen.
+    from legible.evaluation import play_blocks
+
+    again = Setup(mirror_world.policy(), WORLD, (found.verdicts[2].rule_set,), setup.play)
+    (last,) = play_blocks(again, [(0, stage_seeds(3, "screening", 3 * 40, 40))], run_units)
+    assert found.verdicts[2].sample.mean == last.returns.mean()
+
+
+def test_rule_sets_of_sources_are_tested_like_given_ones() -> None:
+    setup = Setup(mirror_world.policy(), WORLD, (GOOD, BAD), PlaySettings(batch=8, unit_episodes=40))
+    settings = EvaluationSettings(episodes=30, confirmation_episodes=30)
+
+    def both():
+        yield [GOOD, BAD]
+
+    given = evaluate(setup, seed=1, settings=settings)
+    found = evaluate(Setup(setup.policy, WORLD, (), setup.play), seed=1, settings=settings, sources={"both": both()})
+    assert found.base == given.base
+    for one, other in zip(given.verdicts, found.verdicts, strict=True):
+        assert (one.p, one.sample, one.confirmation) == (other.p, other.sample, other.confirmation)
+
+
+def test_a_source_from_outside_the_package_joins_a_study(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("legible.hypotheses.source.SOURCES", SOURCES)
+    monkeypatch.setitem(SOURCES, "always_left", None)
+
+    def always_left(known: SourceInput):
+        assert len(known.experiences) > 0
+        yield [GOOD]
+
+    register_source("always_left", always_left)
+    settings = StudySettings(
+        episodes=40,
+        sources="always_left",
+        play=PlaySettings(batch=8, unit_episodes=40),
+        evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    )
+    study = Study(tmp_path, WORLD, mirror_world.policy(), settings=settings, engine=InProcess(), relations=())
+    (verdict,) = study.evaluate().verdicts
+    assert verdict.found_by == "always_left"
+    assert verdict.is_confirmed
+
+
+def test_unknown_sources_are_refused_before_anything_is_played(tmp_path) -> None:
+    study = Study(
+        tmp_path,
+        WORLD,
+        mirror_world.policy(),
+        settings=StudySettings(episodes=40, sources="mined, guessed", play=PlaySettings(batch=8)),
+        engine=InProcess(),
+        relations=(),
+    )
+    with pytest.raises(LegibleError, match="there is no source of rule sets 'guessed'; they are mined, yours"):
+        study.evaluate()
+    assert not list((tmp_path / "units").glob("*.npz"))
+
+
+def test_effects_are_welchs() -> None:
+    """The effect that a source is sent, worked out from the returns themselves."""
+    sent: list[MeasuredEffect] = []
+
+    def one():
+        sent.extend((yield [GOOD]))
+
+    setup = Setup(mirror_world.policy(), WORLD, (), PlaySettings(batch=8, unit_episodes=40))
+    evaluate(setup, seed=2, settings=EvaluationSettings(episodes=25, confirmation_episodes=0), sources={"one": one()})
+    from legible.evaluation import play_blocks
+
+    this = Setup(setup.policy, WORLD, (GOOD,), setup.play)
+    plan = [(-1, stage_seeds(2, "screening", 0, 25)), (0, stage_seeds(2, "screening", 25, 25))]
+    base, guided = (block.returns for block in play_blocks(this, plan, run_units))
+    assert sent[0].mean == guided.mean() - base.mean()
+    assert sent[0].error == pytest.approx(np.sqrt(guided.var(ddof=1) / 25 + base.var(ddof=1) / 25))
+    assert sent[0].p == welch(guided, base)

@@ -1,0 +1,219 @@
+"""From scores to actions: what is drawn how often, and what is refused."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from legible.errors import LegibleError
+from legible.play import (
+    PolicyChooser,
+    SingleSlots,
+    check_exploration,
+    check_policy,
+    choose_actions,
+    make_slots,
+)
+from legible.policies import PolicyError, load_policy
+from legible.streams import policy_keys
+from play.playing import network, play
+from toy_environments import Constant, Rowwise, Scripted
+
+STEPS = np.zeros(20_000, np.int64)
+MANY = policy_keys(range(20_000))
+
+
+def frequencies(scores: Sequence[float], **exploration: Any) -> np.ndarray:
+    """How often each action is taken, over many episodes at once."""
+    rows = np.tile(np.array(scores, np.float32), (len(MANY), 1))
+    return np.bincount(choose_actions(rows, MANY, STEPS, **exploration), minlength=len(scores))
+
+
+SCORES = arrays(np.float32, st.tuples(st.integers(1, 8), st.integers(1, 6)), elements=st.floats(-5, 5, width=32))
+
+
+@settings(deadline=None)  # the first call may have to compile
+@given(SCORES)
+def test_without_exploration_the_first_of_the_best_is_taken(scores: np.ndarray) -> None:
+    keys, steps = policy_keys(range(len(scores))), np.arange(len(scores))
+    np.testing.assert_array_equal(choose_actions(scores, keys, steps), scores.argmax(axis=1))
+    np.testing.assert_array_equal(choose_actions(scores.astype(np.float64), keys, steps), scores.argmax(axis=1))
+    np.testing.assert_array_equal(choose_actions(np.asfortranarray(scores), keys, steps), scores.argmax(axis=1))
+
+
+@settings(deadline=None)  # the first call may have to compile
+@given(SCORES, st.floats(0, 1), st.booleans(), st.randoms(use_true_random=False))
+def test_a_row_is_chosen_for_alone(scores: np.ndarray, epsilon: float, sample: bool, random: Any) -> None:
+    keys, steps = policy_keys(range(len(scores))), np.arange(len(scores)) * 3
+    actions = choose_actions(scores, keys, steps, epsilon=epsilon, sample=sample)
+    order = random.sample(range(len(scores)), len(scores))
+    moved = choose_actions(scores[order], keys[order], steps[order], epsilon=epsilon, sample=sample)
+    np.testing.assert_array_equal(moved, actions[order])
+
+
+@settings(deadline=None)  # the first call may have to compile
+@given(SCORES, st.data(), st.floats(0, 1), st.booleans())
+def test_blocked_actions_are_never_taken(scores: np.ndarray, data: Any, epsilon: float, sample: bool) -> None:
+    blocked = data.draw(arrays(np.bool_, scores.shape))
+    blocked[np.arange(len(scores)), scores.argmax(axis=1)] = False
+    guided = np.where(blocked, np.float32(-np.inf), scores)
+    actions = choose_actions(
+        guided, policy_keys(range(len(scores))), np.zeros(len(scores), np.int64), epsilon=epsilon, sample=sample
+    )
+    assert not blocked[np.arange(len(scores)), actions].any()
+
+
+def test_epsilon_one_is_uniform() -> None:
+    assert stats.chisquare(frequencies([5.0, 1.0, 0.0, -3.0, 2.0], epsilon=1.0)).pvalue > 1e-3
+
+
+def test_epsilon_mixes_the_best_with_any() -> None:
+    taken = frequencies([1.0, 9.0, 0.0, 3.0], epsilon=0.2)
+    assert stats.chisquare(taken, len(MANY) * np.array([0.05, 0.85, 0.05, 0.05])).pvalue > 1e-3
+
+
+def test_epsilon_is_uniform_over_what_is_not_blocked() -> None:
+    taken = frequencies([1.0, -np.inf, 0.0, -np.inf], epsilon=1.0)
+    assert taken[[1, 3]].tolist() == [0, 0]
+    assert stats.chisquare(taken[[0, 2]]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("shift", [0.0, -7.5, 500.0])
+def test_samples_follow_the_probabilities(shift: float) -> None:
+    probabilities = np.array([0.5, 0.05, 0.3, 0.15])
+    taken = frequencies(np.log(probabilities) + shift, sample=True)
+    assert stats.chisquare(taken, len(MANY) * probabilities).pvalue > 1e-3
+
+
+def test_samples_and_epsilon_together() -> None:
+    probabilities = np.array([0.6, 0.4])
+    taken = frequencies(np.log(probabilities), sample=True, epsilon=0.5)
+    assert stats.chisquare(taken, len(MANY) * (0.5 * probabilities + 0.25)).pvalue > 1e-3
+
+
+def test_impossible_actions_are_never_sampled() -> None:
+    assert frequencies([-np.inf, 0.0, -np.inf], sample=True).tolist() == [0, len(MANY), 0]
+    taken = frequencies([-np.inf, -1.0, -1.0, -np.inf], sample=True)
+    assert taken[[0, 3]].tolist() == [0, 0]
+    assert stats.chisquare(taken[1:3]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("exploration", [{}, {"sample": True}, {"epsilon": 0.3}])
+def test_where_all_is_blocked_anything_may_be_done(exploration: dict[str, Any]) -> None:
+    assert stats.chisquare(frequencies([-np.inf] * 4, **exploration)).pvalue > 1e-3
+
+
+def test_an_infinite_score_is_the_best() -> None:
+    assert frequencies([0.0, np.inf, 3.0], sample=True).tolist() == [0, len(MANY), 0]
+
+
+def test_draws_differ_from_step_to_step() -> None:
+    """Whether to explore, and what to do, are drawn anew in every step of an episode."""
+    keys = np.repeat(policy_keys([5]), 20_000)
+    rows = np.tile(np.array([0.0, 1.0, 0.0, 0.0], np.float32), (20_000, 1))
+    explored = choose_actions(rows, keys, np.arange(20_000), epsilon=0.4)
+    taken = np.bincount(explored, minlength=4)
+    assert stats.chisquare(taken, 20_000 * np.array([0.1, 0.7, 0.1, 0.1])).pvalue > 1e-3
+    pairs = np.histogram2d(explored[:-1], explored[1:], bins=4)[0]
+    assert stats.chi2_contingency(pairs).pvalue > 1e-3
+
+
+def test_exploring_does_not_decide_what_is_explored() -> None:
+    """Among the rows that explore, actions are uniform; one draw for both questions would favour the first ones."""
+    taken = frequencies([0.0] * 5, epsilon=0.1)
+    assert stats.chisquare(taken[1:]).pvalue > 1e-3
+
+
+# Choosing with a policy
+
+
+def test_greedy_rollouts_of_log_probabilities() -> None:
+    policy = Rowwise(3, 4, kind="log-probabilities")
+    _, steps = play(make_slots("toy_environments:Noisy", 3), policy, [1, 2, 3])
+    for step in steps:
+        np.testing.assert_array_equal(step.actions, step.scores.argmax(axis=1))
+        np.testing.assert_allclose(np.exp(step.scores).sum(axis=1), 1, rtol=1e-5)
+
+
+def test_sampled_rollouts_follow_the_policy() -> None:
+    policy = load_policy(
+        lambda observations: np.tile([0.2, 0.7, 0.1, 0.0], (len(observations), 1)), output="probabilities", n_actions=4
+    )
+    assert policy.kind == "log-probabilities"
+    _, steps = play(make_slots("toy_environments:Noisy", 10), policy, list(range(300)), sample=True)
+    actions = np.concatenate([step.actions[step.episodes >= 0] for step in steps])
+    taken = np.bincount(actions, minlength=4)
+    assert taken[3] == 0
+    assert stats.chisquare(taken[:3], len(actions) * np.array([0.2, 0.7, 0.1])).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.1, np.nan])
+def test_epsilon_is_a_probability(epsilon: float) -> None:
+    with pytest.raises(LegibleError, match="epsilon is a probability between 0 and 1, got"):
+        PolicyChooser(Constant(0, 1), [], epsilon=epsilon)
+
+
+def test_values_cannot_be_sampled_from() -> None:
+    with pytest.raises(LegibleError, match=r"from log-probabilities only, and this policy's scores are values; leave"):
+        check_exploration(Constant(0, 1), 0.0, sample=True)
+    check_exploration(Constant(0, 1, kind="log-probabilities"), 0.0, sample=True)
+
+
+class Returns(Constant):
+    """A policy that breaks its promise."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(0, 1)
+        self.answer = answer
+
+    def scores(self, observations: np.ndarray) -> np.ndarray:  # noqa: ARG002 (a policy's signature)
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (np.zeros((5, 2)), r"must have shape \(1, 2\), but they have shape \(5, 2\)"),
+        (np.zeros((0, 2)), r"must have shape \(1, 2\)"),
+        (np.zeros((1, 3)), r"must have shape \(1, 2\)"),
+        (np.zeros(2), r"must have shape \(1, 2\)"),
+        (np.array([[np.nan, 0.0]]), "NaN for row 0"),
+    ],
+)
+def test_scores_that_cannot_be_are_refused(answer: np.ndarray, words: str) -> None:
+    with pytest.raises(PolicyError, match=words):
+        play(SingleSlots([Scripted()]), Returns(answer), [3])
+
+
+def test_scores_may_be_whole_numbers_or_a_list() -> None:
+    for answer in (np.array([[0, 1]]), [[0.0, 1.0]]):
+        _, steps = play(SingleSlots([Scripted()]), Returns(answer), [3])
+        assert [step.actions.tolist() for step in steps] == [[1]] * 3
+
+
+def test_a_policy_for_other_observations_is_refused() -> None:
+    with pytest.raises(PolicyError, match="reads observations of 5 features, but these have 2"):
+        play(SingleSlots([Scripted()]), network(5, 2), [3])
+
+
+def test_policies_that_fit_pass() -> None:
+    check_policy(Constant(0, 1), 7, 2)
+    check_policy(Constant(0, 1, n_features=7), 7, 2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (Constant(0, 1, n_features=6), "the policy reads 6 features, but the environment shows 7"),
+        (Constant(0, 1, 2), "the policy chooses among 3 actions, but the environment has 2"),
+        (np.zeros, r"is no policy; make it one with legible\.policies\.load_policy"),
+    ],
+)
+def test_policies_that_do_not_fit_are_refused(policy: Any, words: str) -> None:
+    with pytest.raises(LegibleError, match=words):
+        check_policy(policy, 7, 2)

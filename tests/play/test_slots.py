@@ -1,0 +1,76 @@
+"""Places for episodes: what is opened, what is closed, what is refused."""
+
+import gymnasium
+import pytest
+from gymnasium.vector import SyncVectorEnv
+
+from legible.environments import EnvironmentSpec, UnfitEnvironmentError
+from legible.errors import LegibleError
+from legible.play import (
+    SingleSlots,
+    make_slots,
+)
+from play.playing import play
+from toy_environments import Constant, Scripted, Spaces
+
+SMALL = "legible/PacmanSmall-v0"
+
+
+def test_an_environment_object_makes_one_slot() -> None:
+    env = Scripted()
+    slots = make_slots(env, 256)
+    assert slots.n == 1
+    played, _ = play(slots, Constant(0, 1), [3, 104])
+    assert played.lengths.tolist() == [3, 4]
+    assert env.seeds_seen == [3, 104]
+    assert not env.closed
+
+
+def test_slots_close_what_they_opened() -> None:
+    slots = make_slots("toy_environments:Scripted", 3)
+    assert [env.closed for env in slots._envs] == [False] * 3
+    slots.close()
+    assert [env.closed for env in slots._envs] == [True] * 3
+
+
+def test_what_does_not_fit_is_closed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import toy_environments
+
+    opened: list[gymnasium.Env] = []
+
+    class Continuous(Spaces):
+        def __init__(self, limit: int = 99) -> None:
+            super().__init__(action_space=gymnasium.spaces.Box(0, 1))
+            if len(opened) >= limit:
+                raise RuntimeError("no more memory")
+            opened.append(self)
+            self.closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    monkeypatch.setattr(toy_environments, "Continuous", Continuous, raising=False)
+    with pytest.raises(UnfitEnvironmentError, match="actions are a Box space"):
+        make_slots("toy_environments:Continuous", 4)
+    assert [env.closed for env in opened] == [True] * 4
+    opened.clear()
+    with pytest.raises(UnfitEnvironmentError, match="RuntimeError: no more memory"):
+        make_slots(EnvironmentSpec("toy_environments:Continuous", {"limit": 2}), 4)
+    assert [env.closed for env in opened] == [True] * 2
+
+
+def test_a_factory_that_makes_one_environment_for_all_is_refused() -> None:
+    env = Scripted()
+    with pytest.raises(UnfitEnvironmentError, match="the same environment twice; every slot needs its own"):
+        SingleSlots([env, Scripted(), env])
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_there_must_be_a_slot(n: int) -> None:
+    with pytest.raises(LegibleError, match=f"at least one slot is needed, got {n}"):
+        make_slots(SMALL, n)
+
+
+def test_a_vector_environment_is_no_environment() -> None:
+    with pytest.raises(UnfitEnvironmentError, match="a SyncVectorEnv is no environment"):
+        make_slots(SyncVectorEnv([Scripted]), 2)

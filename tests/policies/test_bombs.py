@@ -1,0 +1,151 @@
+"""Files that swell, nest or count without end: refused within a second and with little memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import torch
+
+from legible.policies import save_policy
+from policies.conftest import rewrite_data, rewrite_zip
+from policies.test_policies import small_network
+
+_ATTEMPTS = """
+import json, resource, sys, time
+from legible.policies import PolicyError, load_policy, policy_readers
+policy_readers()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for line in sys.stdin:
+    path, normalisation = json.loads(line)
+    start = time.process_time()
+    try:
+        load_policy(path, normalisation=normalisation)
+        message = "it was opened"
+    except PolicyError as error:
+        message = str(error)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(json.dumps([message, time.process_time() - start, grown]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def opener():
+    """A process of its own, whose memory can be measured."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _ATTEMPTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.stdin.close()
+
+
+@pytest.fixture
+def refusal(opener):
+    """Return what is said about a file, which must not take long or much memory."""
+
+    def ask(path, normalisation=None):
+        opener.stdin.write(json.dumps([str(path), None if normalisation is None else str(normalisation)]) + "\n")
+        opener.stdin.flush()
+        message, seconds, kilobytes = json.loads(opener.stdout.readline())
+        assert str(normalisation or path) in message
+        assert seconds < 1
+        assert kilobytes < 200 * 1024
+        return message
+
+    return ask
+
+
+def swollen(members: dict[str, int]) -> bytes:
+    """Return a zip whose members are that many zero bytes."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, size in members.items():
+            with archive.open(name, "w", force_zip64=True) as file:
+                for _ in range(size // 2**20):
+                    file.write(bytes(2**20))
+    return stream.getvalue()
+
+
+def test_a_zip_that_swells(refusal, tmp_path):
+    path = tmp_path / "model.zip"
+    path.write_bytes(swollen({"policy.pth": 300 * 2**20}))
+    assert "no policy unpacks like that" in refusal(path)
+
+
+def test_tensors_that_swell(refusal, saved):
+    path = saved("DQN")
+    rewrite_zip(path, lambda members: members.update({"policy.pth": swollen({"a/data/0": 300 * 2**20})}))
+    assert "would unpack to far more than it holds" in refusal(path)
+
+
+def test_tensors_that_claim_memory(refusal, saved):
+    """The oldest file format of PyTorch says how large a tensor is before it comes."""
+    path = saved("DQN")
+    stream = io.BytesIO()
+    torch.save({"q_net.q_net.0.weight": torch.zeros(12345)}, stream, _use_new_zipfile_serialization=False)
+    raw = stream.getvalue().replace((12345).to_bytes(2, "little"), (65535).to_bytes(2, "little"))
+    rewrite_zip(path, lambda members: members.update({"policy.pth": raw}))
+    assert "policy.pth" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "bomb", ["[" * 100_000, '{"a":' * 100_000, "1" * 5000, "[" + "[]," * 5_000_000 + "[]]"], ids=lambda bomb: bomb[:5]
+)
+def test_json_in_a_zip(refusal, saved, bomb):
+    path = saved("DQN")
+    rewrite_zip(path, lambda members: members.update(data=bomb.encode()))
+    assert "data is" in refusal(path)
+
+
+@pytest.mark.parametrize("bomb", ["[" * 100_000, '{"a":' * 100_000, "1" * 5000, "[" + "[]," * 1_000_000 + "[]]"])
+def test_json_in_safetensors(refusal, tmp_path, bomb):
+    path = tmp_path / "p.safetensors"
+    path.write_bytes(safetensors.numpy.save({"x": np.zeros(1, np.float32)}, metadata={"legible": bomb}))
+    assert "its description is" in refusal(path)
+
+
+def test_a_header_that_swells(refusal, tmp_path):
+    path = tmp_path / "p.safetensors"
+    path.write_bytes((90 * 2**20).to_bytes(8, "little") + b"{" + b" " * (90 * 2**20))
+    assert "its header claims" in refusal(path)
+
+
+@pytest.mark.parametrize("text", ["-" * 100_000 + "1", "(" * 100_000, "relu(" * 50_000])
+def test_an_activation_that_is_no_end_of_text(refusal, tmp_path, text):
+    path = save_policy(small_network(), tmp_path / "p.safetensors")
+    with safetensors.safe_open(path, framework="numpy") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        document = json.loads(file.metadata()["legible"])
+    document["layers"][0]["activation"] = text
+    path.write_bytes(safetensors.numpy.save(tensors, metadata={"legible": json.dumps(document)}))
+    assert "cannot read activation" in refusal(path)
+
+
+def test_activations_and_spaces_in_a_zip(refusal, saved):
+    path = saved("DQN", policy_kwargs={"activation_fn": torch.nn.ELU})
+    rewrite_data(path, lambda data: data["policy_kwargs"].update(activation_fn="<class '" + "a." * 10**6 + "b'>"))
+    assert "cannot read the activation function" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("v.toml", b"mean = " + b"[" * 3000),
+        ("v.toml", b"mean = [" + b"1" * 5000 + b"]"),
+        ("v.npz", swollen({"mean.npy": 300 * 2**20})),
+        ("v.pkl", b"\x80\x04" + b"]" * 60_000_000 + b"."),
+        ("v.pkl", b"(" * 60_000_000),
+        ("v.pkl", b"L" + b"1" * 1_000_000 + b"L\n."),
+        ("v.pkl", bytes(100_000_000)),
+    ],
+    ids=["nested", "digits", "npz", "lists", "marks", "number", "zeros"],
+)
+def test_statistics(refusal, saved, tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    refusal(saved("DQN"), tmp_path / name)

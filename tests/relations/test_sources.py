@@ -1,0 +1,78 @@
+"""Which relations are meant: the domain's, the user's or none, for `check` and for a study alike."""
+
+import gymnasium
+import pytest
+
+from legible.environments import EnvironmentSpec, resolve_names
+from legible.relations import RelationError, parse_relations, resolve_relations, shipped_relations
+from legible.study.check import check_env
+from named_environments import MIRROR_OF_OWN, OWN
+
+SMALL = "legible/PacmanSmall-v0"
+
+
+def chosen(environment: EnvironmentSpec, relations: object = None) -> list[str]:
+    space = resolve_names(environment.make()).space
+    return [text.name for text in resolve_relations(environment, space, relations).texts]
+
+
+def test_by_default_those_of_the_domain() -> None:
+    assert chosen(EnvironmentSpec(SMALL)) == ["turn"]
+    assert chosen(EnvironmentSpec("CartPole-v1")) == ["cartpole"]
+    assert chosen(EnvironmentSpec("MountainCar-v0")) == []
+    assert chosen(EnvironmentSpec("mirror_world:MirrorWorld")) == []
+
+
+def test_a_factory_gets_the_relations_of_what_it_makes_not_of_what_it_is_called() -> None:
+    assert chosen(EnvironmentSpec("named_environments:real_cartpole")) == ["cartpole"]
+    assert chosen(EnvironmentSpec("named_environments:cartpole")) == []
+
+
+@pytest.mark.parametrize(("factory", "answer"), [("real_cartpole", "yes"), ("cartpole", "mind")])
+def test_check_says_what_a_study_does(factory: str, answer: str) -> None:
+    spec = EnvironmentSpec(f"named_environments:{factory}")
+    said = {finding.question: finding for finding in check_env(spec)}["relations"]
+    assert said.answer == answer
+    assert ("cartpole" in said.details) == (chosen(spec) == ["cartpole"])
+
+
+def test_none_names_files_and_relations(tmp_path) -> None:
+    spec, path = EnvironmentSpec(SMALL), tmp_path / "mine.toml"
+    path.write_text('[[relation]]\nname = "nothing"\nactions = "same"\n')
+    assert chosen(spec, "none") == chosen(spec, ["none"]) == chosen(spec, []) == []
+    assert chosen(spec, "mirror-east-west") == ["mirror-east-west"]
+    assert chosen(spec, ["turn", str(path), path]) == ["turn", "mine", "mine"]
+    space = resolve_names(spec.make()).space
+    objects = parse_relations(path.read_text(), space)
+    mixed = resolve_relations(spec, space, [*objects, "turn"])
+    assert [text.name for text in mixed.texts] == ["turn", "given"]
+    assert mixed.texts[1].relations(space) == objects
+
+
+def test_what_is_not_there_is_named() -> None:
+    with pytest.raises(RelationError, match=r"turm: there is no such file. Did you mean 'turn'"):
+        chosen(EnvironmentSpec(SMALL), "turm")
+    with pytest.raises(RelationError, match=r"nowhere.toml: there is no such file.$"):
+        chosen(EnvironmentSpec("mirror_world:MirrorWorld"), ["nowhere.toml"])
+    with pytest.raises(RelationError, match=r"what: .* Those that come with the package: cartpole."):
+        chosen(EnvironmentSpec("CartPole-v1"), ["what"])
+
+
+def test_defaults_that_speak_of_other_names_are_left_out_and_told(tmp_path) -> None:
+    env = gymnasium.make("CartPole-v1")
+    left = resolve_relations(env, OWN)
+    assert left.texts == ()
+    (why,) = left.left_out
+    assert why.startswith("cartpole speaks of other names than those of this environment (there is no action called")
+    path = tmp_path / "mine.toml"
+    path.write_text(MIRROR_OF_OWN)
+    assert [text.name for text in resolve_relations(env, OWN, [path]).texts] == ["mine"]
+    asked_for = resolve_relations(env, OWN, ["cartpole"])  # who asks for it is told what is wrong when it is read
+    with pytest.raises(RelationError, match=r"cartpole.toml:\d+: there is no action called 'Left'"):
+        asked_for.texts[0].relations(OWN)
+
+
+def test_texts_say_where_they_are_from() -> None:
+    (text,) = resolve_relations("CartPole-v1", resolve_names(gymnasium.make("CartPole-v1")).space).texts
+    (file,) = shipped_relations("CartPole-v1")
+    assert (text.where, text.text) == (str(file.path), file.path.read_text(encoding="utf-8"))
