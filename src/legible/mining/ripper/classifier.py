@@ -81,7 +81,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
     restarts : int, default=1
         How many lists of rules to learn, each on other random divisions of the rows; the one that agrees best with the
         others is kept (`most_agreed`). On small data, where much hangs on how rows are divided, 30 make the rules more
-        accurate; on large data one is as good.
+        accurate on average.
     description_length_allowance : float, default=64.0
         By how many bits the description length may exceed the smallest so far while rules are added.
     feature_importances : array-like of shape (n_features,), optional
