@@ -29,6 +29,7 @@ from legible.play.recording import Recorder, Recording, Steps, replay
 from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
 from legible.play.slots import (
     DEFAULT_BATCH,
+    MASKED,
     BatchSlots,
     EpisodeFailedError,
     Observations,
@@ -42,6 +43,7 @@ from legible.play.stages import STAGE_EPISODES, STAGES, Known, Stage, declare_st
 
 __all__ = [
     "DEFAULT_BATCH",
+    "MASKED",
     "STAGES",
     "STAGE_EPISODES",
     "ActingChooser",

@@ -29,7 +29,7 @@ from legible.environments import (
 from legible.evaluation.units import Setup
 from legible.features import FeatureSpace
 from legible.formatting import duration, number
-from legible.play import check_acting, check_policy, why_no_study
+from legible.play import MASKED, check_acting, check_policy, why_no_study
 from legible.policies import Policy, load_policy
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
@@ -126,7 +126,7 @@ def _not_yet(env: Env, policy: Policy | None) -> Finding | None:
     read, taken = env.observation_space, env.action_space
     problem = None if policy is None else why_no_study(policy)
     if env.has_wrapper_attr("action_masks"):
-        problem = "the environment masks actions: legible play heeds that, a study does not yet."
+        problem = MASKED
     try:
         ObservationEncoder.of(read)
         count_actions(taken)
