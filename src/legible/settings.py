@@ -26,6 +26,7 @@ Precedence = Literal["positive", "negative"]
 Candidates = Literal["weaknesses", "confirmed"]
 Order = Literal["mined", "effect", "negative-first"]
 STEP_LIMIT = 100_000
+MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
 SINGLE_BATCH, SINGLE_UNIT = 25, 100
 
@@ -253,6 +254,9 @@ class StudySettings:
         Episodes from which rules are mined.
     time_limit
         Seconds after which a unit of episodes is given up (0: never), for environments that hang.
+    most_failed
+        Share of the episodes of a stage that may fail (raise an error, give a reward that is no number, hang); with
+        more the study stops. Failed episodes count at their worst.
     sources
         Where the rule sets that are tested come from, separated by commas: "mined" (the paper), "yours" (rules that
         you give).
@@ -262,6 +266,7 @@ class StudySettings:
 
     episodes: int = 600
     time_limit: float = 0.0
+    most_failed: float = MOST_FAILED
     sources: str = "mined,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
@@ -274,6 +279,8 @@ class StudySettings:
             raise SettingsError(f"episodes must be at least 2, to learn rules and to judge them, got {self.episodes}.")
         if self.time_limit < 0:
             raise SettingsError(f"time_limit cannot be negative, got {self.time_limit}.")
+        if not 0.0 <= self.most_failed < 1.0:
+            raise SettingsError(f"most_failed is a share from 0 up to but not including 1, got {self.most_failed}.")
 
     @classmethod
     def paper(cls) -> StudySettings:

@@ -27,6 +27,9 @@ def check(
         str | None, typer.Argument(metavar="[POLICY]", help="Policy: a .zip or .safetensors file, or zoo:NAME.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the episodes that are tried.")] = 0,
+    time_limit: Annotated[
+        float, typer.Option(min=0, help="Seconds after which an episode is given up (0: never), if it may hang.")
+    ] = 0.0,
     names: NamesOption = None,
     arg: ArgOption = None,
     wrap: WrapOption = None,
@@ -40,7 +43,7 @@ def check(
     from legible.study.check import check_env  # noqa: PLC0415
 
     spec = environment_spec(env, arg, wrap)
-    found = check_env(spec, policy, names=names, seed=seed)
+    found = check_env(spec, policy, names=names, seed=seed, time_limit=time_limit or None)
     fit = all(finding.answer != "no" for finding in found)
     if as_json:
         print_json({"environment": env, "arguments": dict(spec.arguments), "fit": fit, "findings": found})

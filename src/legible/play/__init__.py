@@ -20,7 +20,7 @@ from legible.play.choosing import (
     choose_actions,
     choose_row,
 )
-from legible.play.episodes import Episodes, StepRecord, episode_seeds, play_episodes
+from legible.play.episodes import Episodes, MissingCostError, StepRecord, episode_seeds, play_episodes
 from legible.play.experiences import Experiences, collect
 from legible.play.recording import Recorder, Recording, Steps, replay
 from legible.play.slots import (
@@ -44,6 +44,7 @@ __all__ = [
     "Episodes",
     "Experiences",
     "Known",
+    "MissingCostError",
     "Observations",
     "PolicyChooser",
     "Recorder",
