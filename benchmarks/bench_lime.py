@@ -3,7 +3,7 @@
 ``python -m benchmarks.bench_lime [--quick]`` runs both on the same data and the same policy, in one process. Times are
 CPU times of one thread, so that other work on the machine disturbs them little; they hold everything from the bare data
 to the weights, the policy included. The lime package is timed as it comes (it selects features first, even if all are
-asked for) and without this selection, its fastest way to weigh all features. "faster" compares with the former,
+asked for) and without this selection, its fastest way to explain with all features. "faster" compares with the former,
 "(fastest)" with the latter.
 """
 
@@ -23,7 +23,8 @@ from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 
 from legible.features import Action, Feature, FeatureSpace, deciles
-from legible.mining.lime import Importance, weigh
+from legible.mining import Importance
+from legible.mining.lime import lime_importance
 
 Array = NDArray[np.float32]
 ACTIONS = 5
@@ -72,7 +73,9 @@ class Case:
 
 def ours(case: Case, samples: int, pools: int, seed: int) -> Importance:
     intervals = deciles(case.space, case.background)
-    return weigh(case, case.background, case.states, intervals, case.space, samples=samples, pools=pools, seed=seed)
+    return lime_importance(
+        case, case.background, case.states, intervals, case.space, samples=samples, pools=pools, seed=seed
+    )
 
 
 def theirs(case: Case, samples: int, seed: int, selection: str = "none") -> Importance:

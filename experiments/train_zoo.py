@@ -133,12 +133,13 @@ class Run:
                 return
 
     def train(self, until: float) -> None:
-        """Train until the end or until the time is up, and keep what came of it."""
+        """Train until the end or until the time is up, one phase at least, and keep what came of it."""
         with self.on_stream():
             self.resume()
             reporter = Reporter(self.group, self.plan, self.fleet)
             every = 60.0 * self._arguments.checkpoint_minutes
-            while not self.fleet.done and time.monotonic() < until:
+            pause = 0.0
+            while not self.fleet.done and pause < until:
                 pause = min(until, time.monotonic() + every)
                 self.fleet.learn(until=pause, report=reporter, report_seconds=self._arguments.report_seconds)
                 if not self.fleet.done:

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from legible import engines, settings
 from legible.cli import app, main
@@ -44,7 +43,7 @@ FEW = StudySettings(
     episodes=60,
     # Rules that keep random actions away help so much that few episodes show it.
     play=PlaySettings(epsilon=0.2, epsilon_when_guided=False),
-    mining=MiningSettings(weighed_states=20, lime_samples=1000),
+    mining=MiningSettings(lime_states=20, lime_samples=1000),
     evaluation=EvaluationSettings(episodes=30, confirmation_episodes=60),
     improvement=ImprovementSettings(episodes=30, final_episodes=60, most_candidates=3),
 )
@@ -155,7 +154,7 @@ def test_the_commands_of_a_page_exist(page: str) -> None:
 
 def parse(words: list[str]) -> None:
     """Parse a command without running it."""
-    command, context, rest = typer.main.get_command(app), None, words
+    command, context, rest = app, None, words
     context = command.make_context("legible", list(rest))
     while hasattr(command, "commands"):
         name, rest = rest[0], rest[1:]

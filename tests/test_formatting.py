@@ -67,7 +67,7 @@ def test_only_none_is_none_and_only_all_is_all(share: float) -> None:
 
 def test_shares_by_hand() -> None:
     shares = (0.07, 0.254, 0.0996, 0.9949, 0.996, 0.0051, 0.00123)
-    assert [percent(share) for share in shares] == ["7 %", "25 %", "10 %", "99 %", "99.6 %", "0.51 %", "0.12 %"]
+    assert [percent(share) for share in shares] == ["7 %", "25 %", "10 %", "99.49 %", "99.6 %", "0.51 %", "0.12 %"]
 
 
 def test_p_values_are_equations_where_they_have_a_name() -> None:

@@ -19,6 +19,7 @@ import re
 import tomllib
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -54,7 +55,8 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     except OSError as error:
         raise LegibleError(f"{path}: cannot be written ({error.strerror or error}).") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed
+            part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

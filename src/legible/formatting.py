@@ -69,18 +69,23 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Write a share so that a small one is not called none, nor nearly all called all.
+    """Write a share, with decimals near none and near all: a small one is not called none, nor nearly all called all.
 
-    >>> percent(0.0908), percent(1.0), percent(0.0004), percent(0.0), percent(0.00001), percent(0.9996)
-    ('9.1 %', '100 %', '0.04 %', '0 %', '< 0.01 %', '99.9 %')
+    >>> percent(0.254), percent(0.0908), percent(0.0004), percent(0.00001), percent(0.0)
+    ('25 %', '9.1 %', '0.04 %', '< 0.01 %', '0 %')
+    >>> percent(0.937), percent(0.9996), percent(0.99999), percent(1.0)
+    ('93.7 %', '99.96 %', '> 99.99 %', '100 %')
     """
     if share is None or math.isnan(share):
         return UNKNOWN
     hundred = 100 * share
     if 0 < hundred < 0.01:
         return "< 0.01 %"
-    text = _without_zeros(f"{hundred:.{0 if hundred >= 10 else 1 if hundred >= 1 else 2}f}")
-    return f"{min(hundred, 99.9):.1f} %" if text == "100" and hundred < 100 else f"{text} %"
+    if 99.99 < hundred < 100:
+        return "> 99.99 %"
+    to_end = min(hundred, 100 - hundred)
+    places = 0 if to_end >= 10 else 1 if to_end >= 1 else 2
+    return f"{_without_zeros(f'{hundred:.{places}f}')} %"
 
 
 def p_value(p: float | None, name: str = "") -> str:

@@ -16,7 +16,10 @@ from sklearn.linear_model import Ridge
 
 from legible.errors import LegibleError
 from legible.features import Action, Feature, FeatureSpace, Intervals, above, deciles
-from legible.mining.lime import _DECK, Importance, LimeError, _Decks, _kernel, _normal_equations, _solve, weigh
+from legible.mining import Importance, ImportanceError
+from legible.mining.lime import LimeError, lime_importance
+from legible.mining.lime.regression import kernel_weights, normal_equations, solve
+from legible.mining.lime.sampling import DRAWS, DrawnValues
 
 ACTIONS = 5
 lawful = settings(deadline=None, max_examples=25, derandomize=True)
@@ -75,8 +78,8 @@ def test_one_feature_worked_by_hand() -> None:
     # y = 23/35, Σw(x−x̄)(y−ȳ) = 8/35, Σw(x−x̄)² = 3/7; so the weight is (8/35) / (3/7 + 1) = .16.
     pool = np.array([[0], [1], [1]], np.uint16)
     targets = np.array([[0.2], [0.6], [0.8]])
-    gram, moments = _normal_equations(pool, targets, np.array([1], np.uint16), np.array([0.8]), np.array([1.0, 0.5]))
-    weights, shift = _solve(gram, moments, ridge=1.0)
+    gram, moments = normal_equations(pool, targets, np.array([1], np.uint16), np.array([0.8]), np.array([1.0, 0.5]))
+    weights, shift = solve(gram, moments, ridge=1.0)
     np.testing.assert_allclose(weights, [[0.16]], rtol=1e-14)
     np.testing.assert_allclose(0.8 + shift, [0.52], rtol=1e-14)
 
@@ -98,8 +101,8 @@ def test_same_weights_as_ridge(
     pool = rng.integers(bins, size=(rows, features)).astype(np.uint16)
     state = rng.integers(bins + 1, size=features).astype(np.uint16)
     targets, own = rng.random((rows, actions)), rng.random(actions)
-    kernel = _kernel(features, width)
-    weights, shift = _solve(*_normal_equations(pool, targets, state, own, kernel), ridge)
+    kernel = kernel_weights(features, width)
+    weights, shift = solve(*normal_equations(pool, targets, state, own, kernel), ridge)
 
     x = np.concatenate([np.ones((1, features)), pool == state])
     y = np.concatenate([own[None], targets])
@@ -112,7 +115,7 @@ def test_same_weights_as_ridge(
 @pytest.mark.parametrize("width", [0.7, 3.0])
 def test_kernel_is_that_of_lime(width: float) -> None:
     distances = np.sqrt(np.arange(21))
-    np.testing.assert_allclose(_kernel(20, width), np.sqrt(np.exp(-(distances**2) / width**2)), rtol=1e-12)
+    np.testing.assert_allclose(kernel_weights(20, width), np.sqrt(np.exp(-(distances**2) / width**2)), rtol=1e-12)
 
 
 # The same observations through the lime package
@@ -149,7 +152,9 @@ def test_same_observations_same_weights_as_lime(
 ) -> None:
     background, space = make_background(flags, numbers), make_space(flags, numbers)
     states, intervals, policy = background[:5], deciles(space, background), Network(background)
-    importance = weigh(policy, background, states, intervals, space, samples=600, pools=2, kernel_width=width, seed=3)
+    importance = lime_importance(
+        policy, background, states, intervals, space, samples=600, pools=2, kernel_width=width, seed=3
+    )
     pools = policy.asked[1:]
     explainer = as_lime((background, space), 0, kernel_width=width, feature_selection=selection)
     for i, state in enumerate(states):
@@ -161,11 +166,11 @@ def test_same_observations_same_weights_as_lime(
         np.testing.assert_allclose(importance.intercepts[i], intercepts, rtol=0, atol=1e-9)
 
 
-def test_more_samples_than_cards_still_fit_lime() -> None:
+def test_more_samples_than_draws_still_fit_lime() -> None:
     background, space = make_background(3, 2), make_space(3, 2)
     intervals, policy = deciles(space, background), Network(background)
-    importance = weigh(policy, background, background[:1], intervals, space, samples=_DECK + 500, seed=1)
-    assert [len(asked) for asked in policy.asked] == [1, _DECK, 499]
+    importance = lime_importance(policy, background, background[:1], intervals, space, samples=DRAWS + 500, seed=1)
+    assert [len(asked) for asked in policy.asked] == [1, DRAWS, 499]
     x = indicators(np.concatenate(policy.asked[1:]), background[0], intervals)
     y = policy.probabilities(np.concatenate(policy.asked[:3]))
     distances = np.sqrt((x == 0).sum(axis=1))
@@ -181,14 +186,14 @@ def test_more_samples_than_cards_still_fit_lime() -> None:
 
 
 def draw(background: np.ndarray, space: FeatureSpace, intervals: Intervals, rows: int, seed: int = 0) -> np.ndarray:
-    """Observations that a policy is asked about when one state is weighed."""
+    """Observations that a policy is asked about when one state is explained."""
     asked: list[np.ndarray] = []
 
     def remember(observations: np.ndarray) -> np.ndarray:
         asked.append(observations.copy())
         return np.zeros((len(observations), ACTIONS))
 
-    weigh(remember, background, background[:1], intervals, space, samples=rows + 1, seed=seed)
+    lime_importance(remember, background, background[:1], intervals, space, samples=rows + 1, seed=seed)
     return np.concatenate(asked[1:])
 
 
@@ -272,8 +277,8 @@ def test_what_is_drawn_lies_in_its_interval_and_among_the_data(
     background = np.array(values, np.float32)[:, None]
     space = FeatureSpace((Feature("x", kind, sentinels=tuple(sentinels)),))
     intervals = Intervals.from_cuts([cuts])
-    decks = _Decks.shuffle(background, intervals, space, np.random.default_rng(0))
-    drawn, codes = decks.deal(500, np.random.default_rng(1))
+    values = DrawnValues.draw(background, intervals, space, np.random.default_rng(0))
+    drawn, codes = values.combine(500, np.random.default_rng(1))
     np.testing.assert_array_equal(intervals.encode(drawn), codes)
     assert set(codes[:, 0]) <= set(intervals.encode(background)[:, 0])
     assert background.min() <= drawn.min() or drawn.min() > min(cuts)
@@ -285,7 +290,7 @@ def test_what_is_drawn_lies_in_its_interval_and_among_the_data(
 def test_one_pool_serves_many_states() -> None:
     background, space = make_background(4, 2), make_space(4, 2)
     policy = Network(background)
-    weigh(policy, background, background[:7], deciles(space, background), space, samples=100, pools=3, seed=0)
+    lime_importance(policy, background, background[:7], deciles(space, background), space, samples=100, pools=3, seed=0)
     assert [len(asked) for asked in policy.asked] == [7, 99, 99, 99]
     assert not np.array_equal(policy.asked[1], policy.asked[2])
 
@@ -305,10 +310,10 @@ def small_case(seed: int = 0) -> tuple[np.ndarray, np.ndarray, Intervals, Featur
 
 @lawful
 @given(used=st.integers(0, 5), strength=st.floats(0.5, 5.0), seed=st.integers(0, 1000))
-def test_ignored_features_weigh_next_to_nothing(used: int, strength: float, seed: int) -> None:
+def test_ignored_features_have_next_to_no_weight(used: int, strength: float, seed: int) -> None:
     weights = np.zeros((8, ACTIONS))
     weights[used, 2] = strength
-    importance = weigh(scores_of(weights), *small_case(), samples=1000, seed=seed)
+    importance = lime_importance(scores_of(weights), *small_case(), samples=1000, seed=seed)
     size = np.abs(importance.weights).max(axis=0)
     # The ridge shrinks the used feature a little, and what is left over rubs off on chance companions.
     assert np.delete(size, used, axis=1).max() < 0.01 * size[2, used]
@@ -319,7 +324,7 @@ def test_signs_say_for_and_against() -> None:
     background, states, intervals, space = small_case()
     weights = np.zeros((8, ACTIONS))
     weights[1, 3] = 2.0
-    importance = weigh(scores_of(weights), background, states, intervals, space, samples=1000, seed=0)
+    importance = lime_importance(scores_of(weights), background, states, intervals, space, samples=1000, seed=0)
     on = states[:, 1] == 1
     assert on.any()
     assert (~on).any()
@@ -330,8 +335,8 @@ def test_signs_say_for_and_against() -> None:
 
 @lawful
 @given(level=st.lists(st.floats(-50, 50), min_size=ACTIONS, max_size=ACTIONS), seed=st.integers(0, 1000))
-def test_a_constant_policy_weighs_nothing(level: list[float], seed: int) -> None:
-    importance = weigh(lambda x: np.tile(level, (len(x), 1)), *small_case(), samples=200, seed=seed)
+def test_a_constant_policy_has_no_weights(level: list[float], seed: int) -> None:
+    importance = lime_importance(lambda x: np.tile(level, (len(x), 1)), *small_case(), samples=200, seed=seed)
     assert not importance.weights.any()
     assert not importance.positive.any()
     assert not importance.negative.any()
@@ -339,7 +344,7 @@ def test_a_constant_policy_weighs_nothing(level: list[float], seed: int) -> None
 
 
 def test_the_value_of_a_state_is_no_reason_for_an_action() -> None:
-    importance = weigh(
+    importance = lime_importance(
         lambda x: np.repeat(x.sum(axis=1, keepdims=True), ACTIONS, 1), *small_case(), samples=200, seed=0
     )
     assert not importance.weights.any()
@@ -349,8 +354,8 @@ def test_the_value_of_a_state_is_no_reason_for_an_action() -> None:
 @given(order=st.permutations(range(ACTIONS)), seed=st.integers(0, 1000))
 def test_permuted_actions_permute_the_weights(order: list[int], seed: int) -> None:
     weights = np.random.default_rng(seed).normal(size=(8, ACTIONS))
-    plain = weigh(scores_of(weights), *small_case(), samples=200, seed=seed)
-    permuted = weigh(scores_of(weights[:, order]), *small_case(), samples=200, seed=seed)
+    plain = lime_importance(scores_of(weights), *small_case(), samples=200, seed=seed)
+    permuted = lime_importance(scores_of(weights[:, order]), *small_case(), samples=200, seed=seed)
     np.testing.assert_allclose(permuted.weights, plain.weights[:, order], rtol=0, atol=1e-12)
 
 
@@ -358,8 +363,8 @@ def test_permuted_actions_permute_the_weights(order: list[int], seed: int) -> No
 @given(shift=st.floats(-300, 300), seed=st.integers(0, 1000))
 def test_weights_of_all_actions_cancel_and_scores_may_shift(shift: float, seed: int) -> None:
     linear = scores_of(np.random.default_rng(seed).normal(size=(8, ACTIONS)))
-    plain = weigh(linear, *small_case(), samples=200, seed=seed)
-    shifted = weigh(lambda x: linear(x) + shift, *small_case(), samples=200, seed=seed)
+    plain = lime_importance(linear, *small_case(), samples=200, seed=seed)
+    shifted = lime_importance(lambda x: linear(x) + shift, *small_case(), samples=200, seed=seed)
     np.testing.assert_allclose(plain.weights.sum(axis=1), 0.0, atol=1e-12)
     np.testing.assert_allclose(plain.intercepts.sum(axis=1), 1.0, atol=1e-12)
     np.testing.assert_allclose(shifted.weights, plain.weights, rtol=0, atol=1e-9)
@@ -370,7 +375,7 @@ def test_one_seed_one_result_to_the_bit() -> None:
     policy = Network(background)
 
     def run(seed: int | np.random.Generator, states: np.ndarray = states) -> np.ndarray:
-        return weigh(policy, background, states, intervals, space, samples=300, pools=4, seed=seed).weights
+        return lime_importance(policy, background, states, intervals, space, samples=300, pools=4, seed=seed).weights
 
     assert run(7).tobytes() == run(7).tobytes()
     assert run(7).tobytes() == run(np.random.default_rng(7)).tobytes()
@@ -382,20 +387,22 @@ def test_a_constant_feature_has_no_weight_at_all() -> None:
     background, space = make_background(5, 2), make_space(5, 2)
     background[:, 3] = 1.0
     background[:, 6] = 4.0
-    importance = weigh(Network(background), background, background[:9], deciles(space, background), space, seed=0)
+    importance = lime_importance(
+        Network(background), background, background[:9], deciles(space, background), space, seed=0
+    )
     assert not importance.weights[:, :, [3, 6]].any()
     assert importance.weights[:, :, 0].all()
 
 
-def test_a_value_never_met_is_weighed_as_lime_does() -> None:
+def test_a_value_never_met_has_the_weight_that_lime_gives_it() -> None:
     background, space = make_background(4, 2), make_space(4, 2)
     intervals, policy = deciles(space, background), Network(background)
     state = background[0].copy()
     state[1] = 9.0
-    importance = weigh(policy, background, state[None], intervals, space, samples=400, seed=0)
+    importance = lime_importance(policy, background, state[None], intervals, space, samples=400, seed=0)
     x = indicators(policy.asked[1], state, intervals)
     y = policy.probabilities(np.concatenate([state[None], policy.asked[1]]))
-    weights = _kernel(6, None)[(x == 0).sum(axis=1)]
+    weights = kernel_weights(6, None)[(x == 0).sum(axis=1)]
     expected = Ridge(alpha=1.0).fit(x, y, sample_weight=weights).coef_
     assert x[1:, 1].max() == 0
     np.testing.assert_allclose(importance.weights[0], expected, rtol=0, atol=1e-9)
@@ -404,8 +411,8 @@ def test_a_value_never_met_is_weighed_as_lime_does() -> None:
 def test_objects_and_functions_and_masked_actions() -> None:
     background, states, intervals, space = small_case()
     policy = Network(background)
-    one = weigh(policy, background, states, intervals, space, samples=100, seed=0)
-    other = weigh(policy.scores, background, states, intervals, space, samples=100, seed=0)
+    one = lime_importance(policy, background, states, intervals, space, samples=100, seed=0)
+    other = lime_importance(policy.scores, background, states, intervals, space, samples=100, seed=0)
     assert one.weights.tobytes() == other.weights.tobytes()
 
     def masked(observations: np.ndarray) -> np.ndarray:
@@ -413,7 +420,7 @@ def test_objects_and_functions_and_masked_actions() -> None:
         scores[:, 1] = -np.inf
         return scores
 
-    never = weigh(masked, background, states, intervals, space, samples=100, seed=0)
+    never = lime_importance(masked, background, states, intervals, space, samples=100, seed=0)
     assert not never.weights[:, 1].any()
     assert np.isfinite(never.weights).all()
 
@@ -430,7 +437,9 @@ def test_ranks_features_as_lime_does() -> None:
     background, space = make_background(54, 15), make_space(54, 15)
     states, policy, samples = background[:20], Network(background), 1000
     intervals = deciles(space, background)
-    ours = [weigh(policy, background, states, intervals, space, samples=samples, seed=seed) for seed in range(4)]
+    ours = [
+        lime_importance(policy, background, states, intervals, space, samples=samples, seed=seed) for seed in range(4)
+    ]
     theirs = []
     for seed in range(2):
         explainer = as_lime((background, space), seed, feature_selection="none")
@@ -460,12 +469,12 @@ def test_importance_sums_by_polarity() -> None:
     assert importance.ranking("-", 0).tolist() == [1, 0, 2]
     with pytest.raises(ValueError, match="read-only"):
         importance.weights[0] = 1.0
-    with pytest.raises(LimeError, match="polarity must be"):
+    with pytest.raises(ImportanceError, match="polarity must be"):
         importance.of("plus", 0)  # type: ignore[arg-type]
     for action in (2, -1):
-        with pytest.raises(LimeError, match=f"no action {action}: 2 actions"):
+        with pytest.raises(ImportanceError, match=f"no action {action}: 2 actions"):
             importance.of("+", action)
-    with pytest.raises(LimeError, match="expected, got"):
+    with pytest.raises(ImportanceError, match="expected, got"):
         Importance(weights, np.zeros(2))
 
 
@@ -479,16 +488,16 @@ def test_importance_is_saved_whole(tmp_path: Any) -> None:
     assert loaded.intercepts.tobytes() == importance.intercepts.tobytes()
     assert [entry.name for entry in tmp_path.iterdir()] == ["importance.npz"]
 
-    with pytest.raises(LimeError, match=r"absent\.npz: cannot be read \(No such file"):
+    with pytest.raises(ImportanceError, match=r"absent\.npz: cannot be read \(No such file"):
         Importance.load(tmp_path / "absent.npz")
     with pytest.raises(LegibleError, match="cannot be written"):
         importance.save(tmp_path / "absent" / "importance.npz")
     for name, content in {"text": b"weights", "cut": path.read_bytes()[:40], "empty": b""}.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(LimeError, match="holds no importances"):
+        with pytest.raises(ImportanceError, match="holds no importances"):
             Importance.load(tmp_path / name)
     np.savez(tmp_path / "other.npz", scores=np.zeros(3))
-    with pytest.raises(LimeError, match="holds no importances"):
+    with pytest.raises(ImportanceError, match="holds no importances"):
         Importance.load(tmp_path / "other.npz")
 
 
@@ -521,14 +530,14 @@ def test_errors_say_what_is_wrong(change: dict[str, Any], words: str) -> None:
     policy = scores_of(np.ones((8, ACTIONS)))
     given = {"policy": policy, "background": background, "states": states, "intervals": intervals, "space": space}
     with pytest.raises(LegibleError, match=words):
-        weigh(**{**given, "samples": 50, "seed": 0, **change})
+        lime_importance(**{**given, "samples": 50, "seed": 0, **change})
 
 
 def test_nan_in_the_background_is_named() -> None:
     background, states, intervals, space = small_case()
     background[17, 6] = np.nan
     with pytest.raises(LimeError, match="background: row 17 has nan for feature 'number0'"):
-        weigh(scores_of(np.ones((8, ACTIONS))), background, states, intervals, space, seed=0)
+        lime_importance(scores_of(np.ones((8, ACTIONS))), background, states, intervals, space, seed=0)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -542,15 +551,33 @@ def test_scores_that_are_no_numbers_name_their_state(bad: float) -> None:
         return scores
 
     with pytest.raises(LimeError, match=rf"scores \[0.0, 0.0, {bad}, 0.0, 0.0\] for state 4;"):
-        weigh(policy, background, states, intervals, space, seed=0)
+        lime_importance(policy, background, states, intervals, space, seed=0)
 
 
 def test_scores_that_are_no_numbers_show_what_was_drawn() -> None:
     background, states, intervals, space = small_case()
 
     def policy(observations: np.ndarray) -> np.ndarray:
-        level = np.where(len(observations) > len(states), -np.inf, 0.0)
+        level = np.where(len(observations) > len(states), np.inf, 0.0)
         return np.full((len(observations), ACTIONS), level)
 
     with pytest.raises(LimeError, match=r"for the drawn observation \[[01]\.0, "):
-        weigh(policy, background, states, intervals, space, seed=0)
+        lime_importance(policy, background, states, intervals, space, seed=0)
+
+
+def test_where_everything_is_blocked_all_actions_are_alike() -> None:
+    """The scores of a guided policy whose rules block every action: any of them may be taken."""
+    background, states, intervals, space = small_case()
+
+    def with_level(level: float):
+        def policy(observations: np.ndarray) -> np.ndarray:
+            scores = np.tile(np.arange(ACTIONS, dtype=float), (len(observations), 1))
+            scores[observations[:, 0] > 0] = level
+            return scores
+
+        return policy
+
+    blocked, alike = (
+        lime_importance(with_level(level), background, states, intervals, space, seed=0) for level in (-np.inf, 0.0)
+    )
+    np.testing.assert_array_equal(blocked.weights, alike.weights)

@@ -7,8 +7,9 @@ import pytest
 
 from legible.errors import LegibleError
 from legible.features import Action, Feature, FeatureSpace, Intervals, deciles
-from legible.mining import MinedRule, exclusion, inclusion, judge_rules, mine
-from legible.mining.lime import Importance
+from legible.mining import Importance, MinedRule, exclusion, inclusion, judge_rules, mine
+from legible.mining import mining as module
+from legible.mining.mining import _filter
 from legible.play import Experiences, collect
 from legible.policies import load_policy
 from legible.rules import Condition, Rule, parse_rule
@@ -129,8 +130,6 @@ def test_the_same_seed_gives_the_same_rules_and_another_seed_others_episodes() -
 
 
 def test_rules_are_judged_on_whole_episodes_that_learning_has_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    import legible.mining as module
-
     seen = played(400)
     learned_from: list[np.ndarray] = []
     judged_on: list[np.ndarray] = []
@@ -143,7 +142,7 @@ def test_rules_are_judged_on_whole_episodes_that_learning_has_not_seen(monkeypat
         return learning, judging
 
     monkeypatch.setattr(module, "_split", split)
-    mine(POLICY, seen, seed=0, settings=MiningSettings(weighed_states=0, held_out=0.25))
+    mine(POLICY, seen, seed=0, settings=MiningSettings(importance="none", held_out=0.25))
     learning = set(seen.episode_ids[learned_from[0]].tolist())
     judging = set(seen.episode_ids[judged_on[0]].tolist())
     assert learning.isdisjoint(judging)
@@ -152,8 +151,6 @@ def test_rules_are_judged_on_whole_episodes_that_learning_has_not_seen(monkeypat
 
 
 def test_every_reason_to_drop_a_rule() -> None:
-    from legible.mining.mining import _filter
-
     def mined(text: str, agreement: float, coverage: float, purity: float = 1.0) -> MinedRule:
         return MinedRule(parse_rule(text, FLAGS), agreement, coverage, purity, round(coverage * 1000))
 
@@ -193,7 +190,7 @@ def test_zero_importance_is_plain_ripper() -> None:
     seen = played()
     zero = Importance(np.zeros((1, 3, 4)), np.zeros((1, 3)))
     with_zero = mine(POLICY, seen, seed=1, importance=zero)
-    without = mine(POLICY, seen, seed=1, settings=MiningSettings(weighed_states=0))
+    without = mine(POLICY, seen, seed=1, settings=MiningSettings(importance="none"))
     assert [m.rule for m in with_zero.rules] == [m.rule for m in without.rules]
     assert without.importance is None
 
@@ -237,8 +234,8 @@ def test_rows_and_text() -> None:
 def test_progress_is_told() -> None:
     told: list[tuple[str, int, int]] = []
     mine(POLICY, played(500), seed=0, on_progress=lambda *news: told.append(news))
-    assert told[0] == ("weigh features", 0, 1)
-    assert told[-1] == ("learn rules", 6, 6)
+    assert told[0] == ("importance", 0, 1)
+    assert told[-1] == ("rules", 6, 6)
 
 
 def test_values_outside_the_given_intervals_are_named() -> None:
@@ -266,7 +263,7 @@ def test_one_action_only_gives_no_rules() -> None:
         {"sampled": 1.5},
         {"min_accuracy": -0.1},
         {"min_coverage": 2},
-        {"weighed_states": -1},
+        {"lime_states": 0},
         {"criterion": "luck"},
     ],
 )
@@ -278,7 +275,7 @@ def test_bad_settings_are_refused(bad: dict[str, object]) -> None:
 def test_the_papers_settings() -> None:
     paper = MiningSettings.paper()
     assert (paper.sampled, paper.optimizations, paper.description_length_allowance) == (0.2, 5, 128.0)
-    assert (paper.weighed_states, paper.lime_samples) == (100, 5000)
+    assert (paper.lime_states, paper.lime_samples) == (100, 5000)
     assert (paper.min_accuracy, paper.min_coverage) == (0.9, 0.01)
     assert mine(POLICY, played(), seed=0, settings=paper).rules
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sb3_contrib import QRDQN
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
+
+from legible.policies import PolicyError, load_policy
 
 ALGORITHMS = {"DQN": DQN, "QRDQN": QRDQN, "PPO": PPO, "A2C": A2C}
 
@@ -97,6 +101,42 @@ def rewrite_data(path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
 
     return rewrite_zip(path, change_members)
 
+
+def try_mangled_data(original: Path, entries: set[str], n_examples: int, check: Callable[[Any], None]) -> None:
+    """Put other values into the JSON of a zip: `check` accepts the policy, or there is an error that names the file."""
+    with zipfile.ZipFile(original) as archive:
+        data = json.loads(archive.read("data"))
+    places = [(key, None) for key in entries & set(data)]
+    places += [(key, inner) for key, _ in places if isinstance(data[key], dict) for inner in data[key]]
+
+    @settings(LAW, max_examples=n_examples)
+    @given(st.sampled_from(sorted(places, key=str)), _JSON_VALUES)
+    def mangle(place, value):
+        key, inner = place
+
+        def change(mangled):
+            if inner is None:
+                mangled[key] = value
+            else:
+                mangled[key][inner] = value
+
+        path = Path(shutil.copy(original, original.with_name("mangled.zip")))
+        rewrite_data(path, change)
+        try:
+            policy = load_policy(path)
+        except PolicyError as error:
+            assert str(path) in str(error)  # noqa: PT017
+        else:
+            check(policy)
+
+    mangle()
+
+
+_JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["0", "-1", "[]"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
 
 LAW = settings(derandomize=True, deadline=None)
 """Laws are tried on the same examples in every run, however busy the machine is."""

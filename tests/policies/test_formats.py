@@ -238,11 +238,14 @@ class TestPlainTensors:
     @pytest.mark.parametrize(
         ("text", "complaint"),
         [
-            ("output = 'values'\n", "layers: Field required"),
-            ("output = 'q'\n", "output: Input should be"),
+            ("output = 'values'\n", "layers are missing"),
+            ("output = 'q'\n[[layers]]\nname = 'fc1'\n", "output cannot be 'q'"),
             ("output = 'values'\n[[layers]]\nname = 'fc9'\n", "there is no tensor 'fc9.weight'; there are fc1.weight"),
             ("output = 'values'\n[[layers]]\nname = 'fc1'\nactivation = 'rleu'\n", "layer 'fc1': unknown activation"),
-            ("output = 'values'\n[[layers]]\nname = 'fc1'\n[[layers]]\nname = 'out'\nstrid = 2\n", "layers.1.strid"),
+            (
+                "output = 'values'\n[[layers]]\nname = 'fc1'\n[[layers]]\nname = 'out'\nstrid = 2\n",
+                "layers.1: unknown entry 'strid'. Did you mean 'stride'",
+            ),
             ("output = 'values'\n[[layers]]\nname = 'fc2'\n[[layers]]\nname = 'fc1'\n", "layer 1 reads 4 values"),
             ("output = 'actions'\nlow = [1]\n[[layers]]\nname = 'fc1'\n", "1 bounds are given for 16"),
             ("output = [", "cannot be read as TOML"),

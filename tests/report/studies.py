@@ -20,7 +20,7 @@ from legible.study import Study
 
 SETTINGS = StudySettings(
     episodes=80,
-    mining=MiningSettings(weighed_states=20, lime_samples=500),
+    mining=MiningSettings(lime_states=20, lime_samples=500),
     play=PlaySettings(batch=64, unit_episodes=200),
     evaluation=EvaluationSettings(episodes=60, confirmation_episodes=100),
     improvement=ImprovementSettings(episodes=60, final_episodes=100, most_candidates=3),
@@ -29,7 +29,7 @@ SETTINGS = StudySettings(
 MIRROR_SETTINGS = replace(
     SETTINGS,
     episodes=60,
-    mining=MiningSettings(weighed_states=10, lime_samples=200),
+    mining=MiningSettings(lime_states=10, lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=40),
     evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),

@@ -14,8 +14,7 @@ from legible.evaluation import Confirmation, Evaluation, Sample, Verdict
 from legible.evaluation.statistics import Effect
 from legible.features import Feature, FeatureSpace, Intervals
 from legible.improvement import Improvement, Step
-from legible.mining import Mining
-from legible.mining.lime import Importance
+from legible.mining import Importance, Mining
 from legible.report.plots import (
     COLOURS,
     LEAST_P,
@@ -134,7 +133,7 @@ def test_importances_by_hand(ax: Axes) -> None:
     assert [label.get_text() for label in ax.get_yticklabels()] == ["b", "a"]
     assert [patch.get_width() for patch in ax.patches] == [1.0, 0.5]
     assert set(importances(mining([[[0.0] * 3] * 2])).values()) == {0.0}
-    with pytest.raises(LegibleError, match="weighed_states = 0"):
+    with pytest.raises(LegibleError, match='importance = "none"'):
         plot_importances(mining(None), ax)
 
 

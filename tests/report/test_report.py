@@ -163,7 +163,7 @@ def test_other_policies_are_shown_beside(mirror, tmp_path) -> None:
 
 
 def test_a_study_that_found_nothing_has_a_report(tmp_path) -> None:
-    settings = replace(MIRROR_SETTINGS, mining=MiningSettings(weighed_states=0, min_coverage=1.0))
+    settings = replace(MIRROR_SETTINGS, mining=MiningSettings(importance="none", min_coverage=1.0))
     study = mirror_study(tmp_path, settings=settings)
     page = page_of(write_report(study))
     assert "No rules were mined, so nothing could be tested." in page.text

@@ -1,7 +1,6 @@
 """A study asks for names and relations where `check` and `relations check` do."""
 
 import numpy as np
-import pytest
 
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, resolve_names
@@ -22,7 +21,6 @@ def study(folder, environment, **arguments) -> Study:
     return Study(folder, environment, policy(), settings=StudySettings(episodes=3), engine=InProcess(), **arguments)
 
 
-@pytest.mark.xfail(reason="the study still decides by itself", strict=True)
 def test_relations_that_pass_the_check_are_those_of_the_study(tmp_path) -> None:
     path = tmp_path / "mirror.toml"
     path.write_text(MIRROR_OF_OWN)
@@ -33,7 +31,6 @@ def test_relations_that_pass_the_check_are_those_of_the_study(tmp_path) -> None:
     assert made.relations == checked
 
 
-@pytest.mark.xfail(reason="the study still decides by itself", strict=True)
 def test_a_factory_of_the_users_gets_the_relations_of_what_it_makes(tmp_path) -> None:
     real = study(tmp_path / "real", EnvironmentSpec("named_environments:real_cartpole"))
     real.collect()

@@ -32,7 +32,7 @@ from legible.study import Study, UnitFiles, fingerprint_of
 
 SETTINGS = StudySettings(
     episodes=60,
-    mining=MiningSettings(weighed_states=10, lime_samples=200),
+    mining=MiningSettings(lime_states=10, lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=40),
     evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
@@ -74,7 +74,7 @@ def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
     assert guided.rules.rules == improvement.composition.rules
     last = {stage: (done, of) for stage, done, of in told}
     assert last["experiences"] == (60, 60)
-    steps = ["experiences", "weigh features", "learn rules", "screening", "confirmation", "improvement", "explanation"]
+    steps = ["experiences", "importance", "rules", "screening", "confirmation", "improvement", "explanation"]
     assert list(last) == steps
     assert all(done == of for done, of in last.values())
     baseline = made.play_baseline("block")

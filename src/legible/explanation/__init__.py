@@ -5,7 +5,7 @@
 - `knowledge_of`: for which of the generalised rules the policy does as they say ("knows it for north, not for east").
 - `leave_one_out`: which of the generalised rules make the difference.
 - `stronger_rules`: narrower versions of the generalised rules that were mined, as in the paper's discussion.
-- `group_shares`: the share of rules that speak of groups of features.
+- `group_shares`: the share of rules that speak of groups of features; `feature_groups`: those that features name.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -205,38 +205,75 @@ class GuidedPolicy:
         enforced = positive.pop() if len(positive) == 1 else None
         return Intervention(action, wanted, enforced, tuple(sorted(blocked)), triggered, self.space)
 
-    def save(self, path: str | Path) -> None:
-        """Write policy, rules and names into one ``.safetensors`` file."""
-        if not isinstance(self.policy, NetworkPolicy):
+    @property
+    def network(self) -> Policy:
+        """The policy without any rules, however many times it was guided."""
+        return self.policy.network if isinstance(self.policy, GuidedPolicy) else self.policy
+
+    def save(self, path: str | Path, *, metadata: Mapping[str, Any] | None = None) -> None:
+        """Write policy, rules and names into one ``.safetensors`` file, which `legible.load_policy` reads.
+
+        Parameters
+        ----------
+        path
+            Where to.
+        metadata
+            Anything else worth keeping that JSON can hold.
+        """
+        network = self.network
+        if not isinstance(network, NetworkPolicy):
             raise LegibleError(
-                f"only network policies can be saved, and this one is a {type(self.policy).__name__}; save its rules "
+                f"only network policies can be saved, and this one is a {type(network).__name__}; save its rules "
                 "with RuleSet.to_dict instead."
             )
-        document = {"rules": self.rules.to_dict(), "space": self.space.to_dict(), "precedence": self.precedence}
-        save_policy(self.policy, path, metadata={_GUIDANCE: json.dumps(document)})
+        save_policy(network, path, metadata={**(metadata or {}), _GUIDANCE: json.dumps(self._documents())})
 
-    @staticmethod
-    def is_in(policy: Policy) -> bool:
-        """Whether the file that a policy was loaded from has rules, too, so that `load` gives a guided policy."""
-        return _GUIDANCE in getattr(policy, "metadata", {})
+    def _documents(self) -> list[dict[str, Any]]:
+        """The rules as plain data; a guided policy that was guided again has several, the innermost first."""
+        inner = self.policy._documents() if isinstance(self.policy, GuidedPolicy) else []
+        own = {"rules": self.rules.to_dict(), "space": self.space.to_dict(), "precedence": self.precedence}
+        return [*inner, own]
 
     @classmethod
     def load(cls, path: str | Path, *, seed: int = 0, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:
-        """Read what `save` wrote."""
+        """Read what `save` wrote, as `legible.load_policy` does, with a seed of its own."""
         policy = load_policy(path)
-        text = getattr(policy, "metadata", {}).get(_GUIDANCE)
-        if text is None:
-            raise LegibleError(f"{path}: is a policy without rules; load it with load_policy.")
-        try:
-            document = json.loads(text)
+        if not isinstance(policy, GuidedPolicy):
+            raise LegibleError(f"{path}: is a policy without rules.")
+        return policy.seeded(seed, observation_shape)
+
+    def seeded(self, seed: int, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:
+        """Return the same guided policy with another seed for its random choices."""
+        return GuidedPolicy(
+            self.policy,
+            self.rules,
+            self.space,
+            precedence=self.precedence,
+            seed=seed,
+            observation_shape=observation_shape or self.observation_shape,
+        )
+
+
+def with_its_rules(network: NetworkPolicy, path: str | Path) -> Policy:
+    """Return the guided policy that a file holds, given its network; the network itself where the file has no rules."""
+    text = network.metadata.get(_GUIDANCE)
+    if text is None:
+        return network
+    try:
+        found = json.loads(text)
+        documents = found if isinstance(found, list) else [found]  # older files hold one table
+        if not documents:
+            raise ValueError("no rules")
+        policy: Policy = network
+        for document in documents:
             space = FeatureSpace.from_dict(document["space"], str(path))
             rules = RuleSet.from_dict(document["rules"])
-            precedence = document["precedence"]
-            return cls(policy, rules, space, precedence=precedence, seed=seed, observation_shape=observation_shape)
-        except LegibleError as error:
-            raise LegibleError(f"{path}: its rules cannot be read: {error}") from error
-        except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError) as error:
-            raise LegibleError(
-                f"{path}: its rules cannot be read, the file is damaged or was written by another version "
-                f"({type(error).__name__}: {str(error)[:200]})."
-            ) from error
+            policy = GuidedPolicy(policy, rules, space, precedence=document["precedence"])
+        return policy
+    except LegibleError as error:
+        raise LegibleError(f"{path}: its rules cannot be read: {error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        raise LegibleError(
+            f"{path}: its rules cannot be read, the file is damaged or was written by another version "
+            f"({type(error).__name__}: {str(error)[:200]})."
+        ) from error

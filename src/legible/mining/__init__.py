@@ -2,14 +2,52 @@
 
 from __future__ import annotations
 
-from legible.mining.mining import POLARITIES, MinedRule, Mining, exclusion, inclusion, judge_rules, mine
+from typing import TYPE_CHECKING
+
+from legible.imports import lazy_names
+
+if TYPE_CHECKING:
+    from legible.mining.importance import Importance, ImportanceError
+    from legible.mining.methods import (
+        ImportanceMethod,
+        RuleLearner,
+        find_importance,
+        find_learner,
+        register_importance,
+        register_learner,
+    )
+    from legible.mining.mining import POLARITIES, MinedRule, Mining, exclusion, inclusion, judge_rules, mine
 
 __all__ = [
     "POLARITIES",
+    "Importance",
+    "ImportanceError",
+    "ImportanceMethod",
     "MinedRule",
     "Mining",
+    "RuleLearner",
     "exclusion",
+    "find_importance",
+    "find_learner",
     "inclusion",
     "judge_rules",
     "mine",
+    "register_importance",
+    "register_learner",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "importance": ("Importance", "ImportanceError"),
+        "methods": (
+            "ImportanceMethod",
+            "RuleLearner",
+            "find_importance",
+            "find_learner",
+            "register_importance",
+            "register_learner",
+        ),
+        "mining": ("POLARITIES", "MinedRule", "Mining", "exclusion", "inclusion", "judge_rules", "mine"),
+    },
+)

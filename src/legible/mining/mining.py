@@ -1,12 +1,15 @@
 """Step 1 of the paper, rule mining: from experiences to rules that say what a policy does and what it avoids.
 
-- `mine`: weighs features with LIME, learns rules with RIPPER for every action and polarity, and keeps the rules that
-  hold on episodes which learning has not seen.
+- `mine`: finds which features matter to the policy, learns rules for every action and polarity, and keeps the rules
+  that hold on episodes which learning has not seen.
 - `MinedRule`, `Mining`: the rules with their figures, and all that they were made with.
+- `inclusion`, `exclusion`: the states that a rule shall cover, and those that it shall not.
+- `judge_rules`: the figures of rules on some experiences.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -22,8 +25,8 @@ from legible.errors import LegibleError
 from legible.features import FeatureSpace, Intervals, deciles
 from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.formatting import data_frame
-from legible.mining.lime import Importance, weigh
-from legible.mining.ripper import learn_rules
+from legible.mining.importance import Importance
+from legible.mining.methods import Bodies, find_importance, find_learner
 from legible.play import Experiences, one_thread
 from legible.policies import Policy
 from legible.rules import CompiledRules, Condition, Polarity, Rule
@@ -60,7 +63,7 @@ class MinedRule:
 class Mining:
     """Rules mined from a policy, and what they were made with.
 
-    `learned` counts the rules that RIPPER found, `dropped` those that did not stay, by reason. `seconds` tells where
+    `learned` counts the rules that were learned, `dropped` those that did not stay, by reason. `seconds` tells where
     the time went.
     """
 
@@ -170,43 +173,47 @@ def mine(
     Parameters
     ----------
     policy
-        The policy; LIME asks it for scores of sampled states.
+        The policy; LIME asks it for scores of drawn states.
     experiences
         What the policy saw and did.
     seed
-        Decides which episodes are held out, which states are weighed, and every split of RIPPER.
+        Decides which episodes are held out, which states are explained, and every split of RIPPER.
     settings
-        Numbers; the defaults are Cohen's RIPPER and LIME's kernel with the paper's bounds.
+        Numbers, and the names of the importance method and of the rule learner; the defaults are LIME and Cohen's
+        RIPPER with the paper's bounds.
     intervals
         How features are cut; deciles of the experiences by default.
     importance
-        Weights to use instead of weighing again.
+        Importances to use instead of finding them again.
     on_progress
-        Called as ``on_progress(what, done, of)``.
+        Called as ``on_progress(what, done, of)``, where what is "importance" or "rules".
     """
     settings = settings or MiningSettings()
-    tell = on_progress or _say_nothing
+    find, learn = find_importance(settings.importance), find_learner(settings.learner)
+    report = on_progress or _no_progress
     seconds: dict[str, float] = {}
-    split_seed, lime_seed, ripper_seed = np.random.SeedSequence(seed).spawn(3)
+    split_seed, importance_seed, learner_seed = np.random.SeedSequence(seed).spawn(3)
     with _timed(seconds, "intervals"):
         space = experiences.space
         intervals = intervals or deciles(space, experiences.observations)
         codes = _encode(experiences, intervals)
         learning, judging = _split(experiences, settings, np.random.default_rng(split_seed))
     with _timed(seconds, "importance"), one_thread():
-        tell("weigh features", 0, 1)
+        report("importance", 0, 1)
         if importance is None:
-            importance = _weigh(policy, experiences, learning, intervals, settings, np.random.default_rng(lime_seed))
-        tell("weigh features", 1, 1)
+            rng = np.random.default_rng(importance_seed)
+            importance = find(policy, experiences, learning, intervals, settings, rng)
+        report("importance", 1, 1)
     with _timed(seconds, "rules"):
-        rules = _learn(experiences, codes, learning, intervals, importance, settings, ripper_seed, tell)
+        learn = functools.partial(learn, n_values=intervals.sizes, settings=settings)
+        rules = _learn(learn, experiences, codes, learning, intervals, importance, learner_seed, report)
     with _timed(seconds, "filter"):
         judged = judge_rules(rules, experiences, judging)
         kept, dropped = _filter(judged, settings)
     return Mining(tuple(kept), space, intervals, importance, len(rules), dropped, seconds)
 
 
-def _say_nothing(*_: object) -> None:
+def _no_progress(*_: object) -> None:
     """Progress that nobody asked for."""
 
 
@@ -246,66 +253,31 @@ def _split(
     return learning, judging
 
 
-def _weigh(
-    policy: Policy,
-    experiences: Experiences,
-    learning: NDArray[np.intp],
-    intervals: Intervals,
-    settings: MiningSettings,
-    rng: np.random.Generator,
-) -> Importance | None:
-    """Let LIME weigh the features in some of the states; None when no states are asked for."""
-    if settings.weighed_states == 0:
-        return None
-    space = experiences.space
-    chosen = rng.choice(learning, min(settings.weighed_states, learning.size), replace=False)
-    counted = [f for f in space.features if f.kind == "numeric" or not settings.kernel_counts_numeric]
-    return weigh(
-        policy,
-        experiences.observations[learning],
-        experiences.observations[chosen],
-        intervals,
-        space,
-        samples=settings.lime_samples,
-        pools=settings.lime_pools,
-        kernel_width=settings.kernel_width * max(1, len(counted)) ** 0.5,
-        seed=rng,
-    )
-
-
 def _learn(
+    learn: Callable[..., Bodies],
     experiences: Experiences,
     codes: NDArray[np.uint16],
     learning: NDArray[np.intp],
     intervals: Intervals,
     importance: Importance | None,
-    settings: MiningSettings,
     seed: np.random.SeedSequence,
-    tell: Callable[[str, int, int], None],
+    report: Callable[[str, int, int], None],
 ) -> list[Rule]:
-    """Run RIPPER for every action and polarity."""
+    """Learn rules for every action and polarity."""
     n_actions = len(experiences.space.actions)
     heads = [(action, polarity) for action in range(n_actions) for polarity in POLARITIES]
     seen = np.zeros(len(experiences), np.bool_)
     seen[learning] = True
     rules: list[Rule] = []
     for done, ((action, polarity), state) in enumerate(zip(heads, seed.generate_state(len(heads)), strict=True)):
-        tell("learn rules", done, len(heads))
+        report("rules", done, len(heads))
         include = inclusion(experiences, action, polarity) & seen
         exclude = exclusion(experiences, action, polarity) & seen
         rows = np.flatnonzero(include | exclude)
-        bodies = learn_rules(
-            codes[rows],
-            include[rows],
-            n_values=intervals.sizes,
-            importances=None if importance is None else importance.of(polarity, action),
-            optimizations=settings.optimizations,
-            prune_fraction=settings.prune_fraction,
-            description_length_allowance=settings.description_length_allowance,
-            seed=int(state),
-        )
+        importances = None if importance is None else importance.of(polarity, action)
+        bodies = learn(codes[rows], include[rows], importances=importances, seed=int(state))
         rules += [Rule(polarity, action, _conditions(body, intervals)) for body in bodies]
-    tell("learn rules", len(heads), len(heads))
+    report("rules", len(heads), len(heads))
     return rules
 
 

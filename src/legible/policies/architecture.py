@@ -24,17 +24,18 @@ there.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from gymnasium import spaces
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
+from legible.errors import did_you_mean
 from legible.policies.activations import Activation
 from legible.policies.actors.heads import Categories, Certain, QValues
 from legible.policies.actors.networks import Activated, Flatten, convolution, sequence
@@ -46,23 +47,23 @@ from legible.policies.protocol import PolicyError
 _MOST_BYTES = 2**20
 
 
-class LayerDescription(BaseModel):
+@dataclass(frozen=True)
+class LayerDescription:
     """One layer: the name of its tensors, and what follows it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
     activation: str = "identity"
-    stride: Annotated[int, Field(ge=1, le=1000)] = 1
-    padding: Annotated[int, Field(ge=0, le=1000)] = 0
+    stride: int = 1
+    padding: int = 0
 
 
-class Architecture(BaseModel):
+@dataclass(frozen=True)
+class Architecture:
     """Which network the tensors of a file are."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     output: Literal["values", "logits", "actions"]
-    layers: Annotated[tuple[LayerDescription, ...], Field(min_length=1, max_length=1000)]
-    observation_shape: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] | None = None
+    layers: tuple[LayerDescription, ...]
+    observation_shape: tuple[int, ...] | None = None
     divide_by: float = 1.0
     low: tuple[float, ...] | None = None
     high: tuple[float, ...] | None = None
@@ -77,15 +78,71 @@ def read_architecture(path: Path) -> Architecture:
         raw = path.read_bytes()
         if len(raw) > _MOST_BYTES:
             raise PolicyError(f"{path}: far larger than the description of a network can be")
-        return Architecture.model_validate(tomllib.loads(raw.decode()))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise PolicyError(f"{path}: {where}: {first['msg']}") from error
+        said = tomllib.loads(raw.decode())
     except RecursionError as error:
         raise PolicyError(f"{path}: cannot be read as TOML: it is nested too deep") from error
     except (OSError, ValueError) as error:
         raise PolicyError(f"{path}: cannot be read as TOML: {error}") from error
+    layers = said.pop("layers", None)
+    if not isinstance(layers, list) or not layers or not all(isinstance(each, dict) for each in layers):
+        raise PolicyError(f"{path}: layers are missing: write a [[layers]] with a name for each, in their order")
+    return Architecture(
+        layers=tuple(
+            LayerDescription(**_checked(each, _OF_A_LAYER, ("name",), f"{path}: layers.{number}"))
+            for number, each in enumerate(layers)
+        ),
+        **_checked(said, _OF_A_NETWORK, ("output",), str(path)),
+    )
+
+
+def _checked(
+    said: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], needed: tuple[str, ...], where: str
+) -> dict[str, Any]:
+    """Return the entries of a table as they are understood, or say which one is missing, unknown or makes no sense."""
+    for name in needed:
+        if name not in said:
+            raise PolicyError(f"{where}: {name} is missing")
+    for name in said:
+        if name not in known:
+            raise PolicyError(f"{where}: unknown entry {name!r}.{did_you_mean(name, known)}")
+    read = {}
+    for name, value in said.items():
+        read[name] = known[name](value)
+        if read[name] is None:
+            raise PolicyError(f"{where}: {name} cannot be {str(value)[:100]!r}")
+    return read
+
+
+def _whole(smallest: int) -> Callable[[Any], int | None]:
+    return lambda value: value if type(value) is int and smallest <= value <= 10_000 else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _all(one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...] | None]:
+    def read(values: Any) -> tuple[Any, ...] | None:
+        taken = tuple(one(value) for value in values) if isinstance(values, list) and values else (None,)
+        return None if None in taken else taken
+
+    return read
+
+
+_OF_A_LAYER: Mapping[str, Callable[[Any], Any]] = {
+    "name": lambda value: value if isinstance(value, str) else None,
+    "activation": lambda value: value if isinstance(value, str) else None,
+    "stride": _whole(1),
+    "padding": _whole(0),
+}
+_OF_A_NETWORK: Mapping[str, Callable[[Any], Any]] = {
+    "output": lambda value: value if value in ("values", "logits", "actions") else None,
+    "observation_shape": _all(_whole(1)),
+    "divide_by": lambda value: number if (number := _number(value)) else None,
+    "low": _all(_number),
+    "high": _all(_number),
+    "squashed": lambda value: value if isinstance(value, bool) else None,
+}
 
 
 def policy_of_state(state: Mapping[str, torch.Tensor], said: Architecture, path: Path) -> NetworkPolicy | ActorPolicy:

@@ -84,8 +84,8 @@ def save_policy(
         raise PolicyError(f"{file}: policies are saved as .safetensors, not '{file.suffix}'")
     if not isinstance(policy, NetworkPolicy):
         raise PolicyError(
-            f"{file}: a {type(policy).__name__} cannot be saved, for it runs somebody's code; only plain feed-forward "
-            "networks (NetworkPolicy) can"
+            f"{file}: a {type(policy).__name__} cannot be saved; only feed-forward networks with discrete actions "
+            "(NetworkPolicy) can"
         )
     described = dataclasses.replace(
         policy,

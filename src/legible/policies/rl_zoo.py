@@ -138,7 +138,7 @@ def _files_folder(folder: Path) -> Path | None:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    yaml = optional_package("yaml", "zoo", "folders of the RL Zoo")
+    yaml = optional_package("yaml", "hub", "folders of the RL Zoo")
 
     class Loader(yaml.SafeLoader):  # type: ignore[name-defined]
         """Reads plain data, and the zoo's ordered dictionaries as such."""

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from legible.environments import RelationsFile, shipped_features, shipped_relations
+from legible.environments import RelationsFile, shipped_relations
 from legible.relations.cuts import MOST_CUTS, share_cuts
 from legible.relations.generalisation import (
     MOST_RULES,
@@ -78,6 +78,5 @@ __all__ = [
     "reflect",
     "resolve_relations",
     "share_cuts",
-    "shipped_features",
     "shipped_relations",
 ]

@@ -3,7 +3,7 @@
 - `plot_returns`: returns of several policies as distributions.
 - `plot_effects`: effects of rule sets with their confidence intervals.
 - `plot_p_values`: the p-values of all rule sets, with the levels of the plain and of the corrected test.
-- `plot_importances`: which features, or groups of features, weigh most.
+- `plot_importances`: which features, or groups of features, matter most.
 - `plot_composition`: how the composition came about.
 
 Matplotlib is imported only when something is drawn.
@@ -171,7 +171,7 @@ def plot_importances(mining: Mining, ax: Axes | None = None, *, most: int = 15, 
 def importances(mining: Mining, *, by_group: bool = False) -> dict[str, float]:
     """Return the importance of every feature, or group of features, over all actions; the largest is 1."""
     if mining.importance is None:
-        raise LegibleError("no importances: mining did not weigh any states (weighed_states = 0).")
+        raise LegibleError('no importances: mining did without them (importance = "none").')
     total = np.abs(mining.importance.weights).sum(axis=(0, 1))
     summed: dict[str, float] = {}
     for feature, weight in zip(mining.space.features, total, strict=True):

@@ -38,7 +38,9 @@ Progress = Callable[[str, int, int], None]
 DIGITS = 6
 
 
-def make_record(job: Job, folder: Path, *, seed: int, engine: Engine, progress: Progress | None = None) -> Record:
+def make_record(
+    job: Job, folder: Path, *, seed: int, engine: Engine, trust: bool = False, progress: Progress | None = None
+) -> Record:
     """Run everything that the tables need of one policy.
 
     Parameters
@@ -51,11 +53,22 @@ def make_record(job: Job, folder: Path, *, seed: int, engine: Engine, progress: 
         Of the study.
     engine
         Where episodes run.
+    trust
+        Whether the policy may be code: its name comes out of a file.
     progress
         Called with a stage, and with how many of how many episodes are done.
     """
     seconds: dict[str, float] = {}
-    study = Study(folder, job.row.spec, job.policy, seed=seed, settings=job.settings, engine=engine, progress=progress)
+    study = Study(
+        folder,
+        job.row.spec,
+        job.policy,
+        seed=seed,
+        settings=job.settings,
+        typed=trust,
+        engine=engine,
+        progress=progress,
+    )
     with _timed(seconds, "experiences"):
         space = study.collect().space
     with _timed(seconds, "mining"):

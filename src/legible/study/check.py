@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from legible.engines import LocalProcesses, UnitFailedError
@@ -21,6 +22,7 @@ from legible.environments import (
     EnvironmentSpec,
     ObservationEncoder,
     UnfitEnvironmentError,
+    check_playable,
     count_actions,
     first_action,
     resolve_names,
@@ -28,11 +30,12 @@ from legible.environments import (
 from legible.evaluation.units import Setup
 from legible.features import FeatureSpace
 from legible.formatting import duration, number
-from legible.play import check_policy
+from legible.play import check_acting, check_policy, why_no_study
 from legible.policies import Policy, load_policy
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
 from legible.study.estimate import Estimate, estimate, measure_rate, settings_for
+from legible.study.inputs import load_policy_for
 from legible.study.running import run_within_limit
 
 MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
@@ -99,8 +102,13 @@ def _ask(
     seed: int,
     time_limit: float | None,
 ) -> Iterator[Finding]:
+    policy = load_policy_for(spec, source) if isinstance(source, str) else source
     env = spec.make()
     try:
+        not_yet = _not_yet(env, policy)
+        if not_yet is not None:
+            yield not_yet
+            return
         encoder, actions = ObservationEncoder.of(env.observation_space), count_actions(env.action_space)
         named = resolve_names(env, names)
         space, relations = named.space, resolve_relations(env, named.space)
@@ -116,7 +124,6 @@ def _ask(
     yield _ends(walks)
     yield _kinds(space, walks, told=named.is_named)
     yield _relations(relations)
-    policy = load_policy(source) if isinstance(source, str) else source
     if policy is not None:
         check_policy(policy, encoder.width, actions)
         yield Finding("policy", "yes", f"reads {encoder.width} features, chooses among {actions} actions")
@@ -150,6 +157,35 @@ def _walks(spec: EnvironmentSpec, seeds: Sequence[int]) -> list[_Walk]:
         return [_walk(env, encoder, seed) for seed in seeds]
     finally:
         env.close()
+
+
+def _not_yet(env: Env, policy: Policy | None) -> Finding | None:
+    """Say what keeps a study from an environment and a policy that can be played; raise when not even that works."""
+    read, taken = env.observation_space, env.action_space
+    problem = None if policy is None else why_no_study(policy)
+    if env.has_wrapper_attr("action_masks"):
+        problem = "the environment masks actions: legible play heeds that, a study does not yet."
+    try:
+        ObservationEncoder.of(read)
+        count_actions(taken)
+    except UnfitEnvironmentError as error:
+        if isinstance(read, (spaces.Dict, spaces.Tuple)) and not _is_playable(read, taken):
+            raise  # it says how they are flattened
+        check_playable(read, taken)
+        problem = f"{error} legible play works already, a study does not yet."
+    if problem is None:
+        return None
+    if policy is not None:
+        check_acting(policy, read, taken)
+    return Finding("fit for a study", "no", problem)
+
+
+def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> bool:
+    try:
+        check_playable(observation_space, action_space)
+    except UnfitEnvironmentError:
+        return False
+    return True
 
 
 def _walk(env: Env, encoder: ObservationEncoder, seed: int) -> _Walk:

@@ -18,7 +18,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, refuse_named_code
 from legible.errors import LegibleError
 from legible.evaluation.units import UnitResult
 from legible.features import FeatureSpace
@@ -203,24 +203,16 @@ def environment_of(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> Env
     """Return the environment that a folder names, unless that would import what the folder chose.
 
     Environments that installed packages or legible register with Gymnasium open by themselves. A factory, a module
-    that registers an id, or a wrapper is code by a name that somebody wrote into the folder.
+    that registers an id, or a wrapper is code by a name that somebody wrote into the folder (see
+    `EnvironmentSpec.named_code`); it needs ``trust=True``, on the command line ``--trust``.
     """
-    spec = EnvironmentSpec(kept["environment"], kept["arguments"], tuple(kept["wrappers"]))
-    named = [*([spec.name] if ":" in spec.name else []), *spec.wrappers]
-    if named and not trust:
-        modules = ", ".join(dict.fromkeys(name.partition(":")[0] for name in named))
-        raise UntrustedFolderError(folder, ", ".join(named), modules)
+    name, arguments, wrappers = kept["environment"], kept["arguments"], kept["wrappers"]
+    texts = [name, *wrappers] if isinstance(wrappers, list) else [None]
+    if not all(isinstance(text, str) for text in texts) or not isinstance(arguments, dict):
+        raise DamagedFileError(f"{folder / 'study.json'}: is damaged (no environment can be read); use another folder.")
+    spec = EnvironmentSpec(name, arguments, tuple(wrappers))
+    refuse_named_code(spec, str(folder), trust=trust)
     return spec
-
-
-class UntrustedFolderError(LegibleError):
-    """A folder that names code which would be imported."""
-
-    def __init__(self, folder: Path, named: str, modules: str) -> None:
-        super().__init__(
-            f"{folder}: its environment is {named}, so opening it would import {modules}. If you know where the folder "
-            "comes from, say that you trust it (--trust)."
-        )
 
 
 def names_text(names: FeatureSpace) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from legible.errors import LegibleError
@@ -31,10 +32,12 @@ def is_guided_policy_saved(folder: Path, improvement: Improvement, key: str) -> 
 def save_guided_policy(folder: Path, guided: GuidedPolicy, improvement: Improvement, key: str) -> None:
     """Write the rules and, if the policy is a network, rules and network in one file.
 
-    A policy that is no network cannot be written: its rules are in ``composition.json``.
+    The file also says what the rules gained on fresh seeds, and whether that may be chance. A policy that is no network
+    cannot be written: its rules are in ``composition.json``.
     """
     checksum = None
-    if isinstance(guided.policy, NetworkPolicy):
-        guided.save(folder / _NETWORK)
+    if isinstance(guided.network, NetworkPolicy):
+        gain = {**asdict(improvement.effect), "may_be_chance": improvement.effect.low <= 0}
+        guided.save(folder / _NETWORK, metadata={"legible.gain": gain})
         checksum = sha256_of(folder / _NETWORK)
     write_json(folder / _RULES, {**improvement.composition.to_dict(), "guided": checksum}, key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ def is_own(source: Any) -> bool:
 
 
 def read(path: Path, options: LoadOptions) -> Policy:
-    """Read a policy that `legible.policies.save_policy` wrote."""
+    """Read a policy that `legible.policies.save_policy` wrote; where the file holds rules, it is a guided one."""
     options.refuse("a .safetensors file", "output", "encoding", "algorithm")
-    return normalised_file(read_policy_file(path, activation=options.activation), path, options, trained_so=False)
+    network = normalised_file(read_policy_file(path, activation=options.activation), path, options, trained_so=False)
+    # Guidance knows policies, so it is known here by its name only.
+    guided: Policy = importlib.import_module("legible.guidance.policy").with_its_rules(network, path)
+    return guided
 
 
 READER = PolicyReader("legible", "a .safetensors file that save_policy wrote", is_own, read)

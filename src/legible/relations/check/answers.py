@@ -331,14 +331,3 @@ def told_features(relation: MetamorphicRelation, n_features: int) -> Flags:
     told = np.ones(n_features, np.bool_)
     told[list(relation.unconstrained)] = False
     return told
-
-
-def percent(share: float) -> str:
-    """A share as a percentage that never rounds to all or nothing.
-
-    >>> percent(1.0), percent(0.99999), percent(0.254)
-    ('100 %', '99.9 %', '25.4 %')
-    """
-    if share in {0.0, 1.0}:
-        return f"{share:.0%}".replace("%", " %")
-    return f"{min(max(100 * share, 0.1), 99.9):.1f} %"

@@ -24,6 +24,7 @@ from legible.environments.pacman.symmetry import (
     tied_steps,
 )
 from legible.features import FeatureSpace, Observations
+from legible.formatting import percent
 from legible.relations.check.answers import (
     AFTER_STEP,
     AGREES,
@@ -38,7 +39,6 @@ from legible.relations.check.answers import (
     cannot_tell,
     exact_answer,
     expected_observations,
-    percent,
     told_features,
 )
 from legible.relations.relation import MetamorphicRelation, map_states

@@ -17,6 +17,7 @@ from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarE
 
 from legible.environments import Env, first_action
 from legible.features import Observations
+from legible.formatting import percent
 from legible.relations.check.answers import (
     AFTER_STEP,
     AGREES,
@@ -34,7 +35,6 @@ from legible.relations.check.answers import (
     cannot_tell,
     exact_answer,
     expected_observations,
-    percent,
     phrase,
     state_in_words,
     told_features,

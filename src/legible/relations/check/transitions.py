@@ -14,6 +14,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from legible.environments import ObservationEncoder
 from legible.features import Observations
+from legible.formatting import percent
 from legible.play import Scores, StepRecord, episode_seeds, make_slots, play_episodes
 from legible.relations.check.answers import (
     FEWEST_STATES,
@@ -26,7 +27,6 @@ from legible.relations.check.answers import (
     Values,
     cannot_tell,
     concerned,
-    percent,
     state_in_words,
     told_features,
 )

@@ -25,8 +25,8 @@ EQUAL, AT_MOST, ABOVE = 0, 1, 2
 BITSET_VALUES = 64
 """Features with more values than this are counted row by row: bits for all their tests would fill the memory."""
 
-_THIN, _TURNS = 4, 16
-"""When words hold fewer rows than this on average they are put together; so many ways are tried to make one fit."""
+_THIN, _ROTATIONS = 4, 16
+"""When words hold fewer rows than this on average they are put together; so many rotations are tried for a fit."""
 
 Rows = NDArray[np.uint64]
 """A set of rows, one bit for each."""
@@ -206,7 +206,7 @@ def _restrict_and_count(
 def _compact(
     bits: NDArray[np.uint64], rows: Rows, positive_words: int, start: int, stop: int, flip: np.uint64
 ) -> tuple[NDArray[np.uint64], Rows, int]:
-    """Copy the rows that meet a condition, many thinly set words into one: turned so that no two rows collide."""
+    """Copy the rows that meet a condition, many thinly set words into one: rotated so that no two rows collide."""
     n_bits = bits.shape[1]
     new_bits = np.zeros((64, n_bits), np.uint64)
     new_rows = np.zeros(64, np.uint64)
@@ -219,28 +219,28 @@ def _compact(
         word = rows[w] & _met(bits[w], start, stop, flip) if rows[w] else rows[w]
         if word == 0:
             continue
-        turn = 0
-        while turn < _TURNS and new_rows[last] & _turned(word, turn):
-            turn += 1
-        if turn == _TURNS:
-            turn = 0
+        rotation = 0
+        while rotation < _ROTATIONS and new_rows[last] & _rotated(word, rotation):
+            rotation += 1
+        if rotation == _ROTATIONS:
+            rotation = 0
             last += 1
         if last + 1 >= new_rows.size:
             new_bits = np.concatenate((new_bits, np.zeros_like(new_bits)))
             new_rows = np.concatenate((new_rows, np.zeros_like(new_rows)))
-        new_rows[last] |= _turned(word, turn)
+        new_rows[last] |= _rotated(word, rotation)
         answers, new_answers = bits[w], new_bits[last]
         for test in range(n_bits):
-            new_answers[test] |= _turned(answers[test] & word, turn)
+            new_answers[test] |= _rotated(answers[test] & word, rotation)
     if positive_words == rows.size:
         new_positive_words = last + 1
     return new_bits[: last + 1], new_rows[: last + 1], new_positive_words
 
 
 @njit(cache=True)
-def _turned(word: np.uint64, turn: int) -> np.uint64:
-    """The bits of a word moved round by ``turn`` places."""
-    return (word << np.uint64(turn)) | (word >> (np.uint64(64 - turn) & np.uint64(63)))
+def _rotated(word: np.uint64, rotation: int) -> np.uint64:
+    """The bits of a word moved round by ``rotation`` places."""
+    return (word << np.uint64(rotation)) | (word >> (np.uint64(64 - rotation) & np.uint64(63)))
 
 
 @njit(cache=True)
@@ -433,6 +433,15 @@ def split(rows: Rows, positive_words: int, prune_fraction: float, state: NDArray
     _draw(rows[:positive_words], growing[:positive_words], positives - round(positives * prune_fraction), state)
     _draw(rows[positive_words:], growing[positive_words:], negatives - round(negatives * prune_fraction), state)
     return growing
+
+
+@njit(cache=True)
+def keep_words(rows: Rows, share: float, state: NDArray[np.uint64]) -> None:
+    """Keep, in place, about this share (below 1) of the words, chosen at random, and empty the others."""
+    bound = np.uint64(share * 2.0**64)
+    for w in range(rows.size):
+        if _next_word(state) >= bound:
+            rows[w] = np.uint64(0)
 
 
 @njit(cache=True)

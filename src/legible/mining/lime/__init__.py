@@ -1,0 +1,19 @@
+"""Tabular LIME for policies, many states at once.
+
+- `lime_importance`: how much every feature matters to every action around some states.
+- `LimeError`: data, settings or scores that it cannot explain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from legible.imports import lazy_names
+
+if TYPE_CHECKING:
+    from legible.mining.lime.errors import LimeError
+    from legible.mining.lime.lime import lime_importance
+
+__all__ = ["LimeError", "lime_importance"]
+
+__getattr__ = lazy_names(__name__, {"errors": ("LimeError",), "lime": ("lime_importance",)})

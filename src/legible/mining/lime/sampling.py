@@ -1,0 +1,157 @@
+"""Observations for LIME, drawn feature by feature as often as their values occur.
+
+- `DrawnValues`: values of every feature, drawn once; `combine` makes pools of observations of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from legible.features import Feature, FeatureSpace, Intervals, Observations, above, below
+from legible.mining.lime.errors import LimeError
+
+DRAWS = 8192
+"""How many values are drawn of each feature, and so the most observations that the policy is asked about at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnValues:
+    """For every feature values in random order, ``[feature, draw]``, distributed as in the background.
+
+    An observation takes one value of every feature, all read at the same distance from a start that is chosen at random
+    for each feature and each pool: the features of a pool are independent, and two pools hardly ever combine the same
+    values. That costs a copy, where drawing anew would take longer than a small policy does.
+    """
+
+    values: NDArray[np.float32]
+    codes: NDArray[np.uint16]
+
+    @classmethod
+    def draw(
+        cls, background: Observations, intervals: Intervals, space: FeatureSpace, rng: np.random.Generator
+    ) -> DrawnValues:
+        """Measure every feature in the background and draw its values."""
+        codes = intervals.encode(background)
+        outside = codes >= intervals.sizes
+        if outside.any():
+            row, column = np.argwhere(outside)[0]
+            raise LimeError(
+                f"background: {space[column].name} = {background[row, column]:g} in row {row} lies in none of the "
+                "feature's intervals; make the intervals from the same observations."
+            )
+        drawn = cls(np.empty((len(space), DRAWS), np.float32), np.empty((len(space), DRAWS), np.uint16))
+        for i, feature in enumerate(space.features):
+            column, code = background[:, i].copy(), codes[:, i].copy()
+            cells = _cells(feature, column, code, intervals.lows[i], intervals.highs[i])
+            drawn.values[i], drawn.codes[i] = _draw_values(cells, rng)
+        return drawn
+
+    def combine(self, rows: int, rng: np.random.Generator) -> tuple[Observations, NDArray[np.uint16]]:
+        """Combine values to new observations, with their codes, ``[row, feature]``; at most `DRAWS` of them."""
+        return _combine(self.values, self.codes, rng.integers(DRAWS, size=len(self.values)), rows)
+
+
+# A cell is an interval of a numeric feature, or a value of a categorical one, that occurs in the background. Its values
+# are distributed as a normal variable with this mean and deviation that lies between low and high.
+_CELL = np.dtype(
+    [("code", np.uint16), ("count", np.int64), *((name, np.float64) for name in ("mean", "deviation", "low", "high"))]
+)
+
+
+def _cells(
+    feature: Feature,
+    column: NDArray[np.float32],
+    codes: NDArray[np.uint16],
+    lows: NDArray[np.float32],
+    highs: NDArray[np.float32],
+) -> NDArray[np.void]:
+    """Measure the cells of one feature; those that never occur are left out."""
+    count, total, least, most = _extremes(column, codes, len(lows))
+    lone = least == most
+    if feature.kind == "categorical" and not lone[count > 0].all():
+        return _value_cells(column, codes)
+    # Where an interval is open, or ends at a sentinel, its values tell how far it reaches.
+    no_low = lone | np.isin(lows, np.array([-np.inf, *feature.sentinels], np.float32))
+    no_high = lone | np.isin(highs, np.array([np.inf, *below(np.array(feature.sentinels))], np.float32))
+    cells = np.zeros(len(lows), _CELL)
+    cells["code"], cells["count"] = np.arange(len(lows)), count
+    cells["mean"] = np.where(lone, least, total / np.maximum(count, 1))
+    if not lone[count > 0].all():
+        cells["deviation"] = np.sqrt(_squares(column, codes, cells["mean"].copy()) / np.maximum(count, 1))
+    cells["low"], cells["high"] = np.where(no_low, least, above(lows)), np.where(no_high, most, highs)
+    return cells[count > 0]
+
+
+def _value_cells(column: NDArray[np.float32], codes: NDArray[np.uint16]) -> NDArray[np.void]:
+    """One cell for each value of a categorical feature, where some interval holds several of them."""
+    values, first, count = np.unique(column, return_index=True, return_counts=True)
+    cells = np.zeros(len(values), _CELL)
+    cells["code"], cells["count"] = codes[first], count
+    cells["mean"] = cells["low"] = cells["high"] = values
+    return cells
+
+
+def _draw_values(cells: NDArray[np.void], rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
+    """Draw one value, and its code, from each of `DRAWS` equally likely slices of a distribution, and shuffle them."""
+    number = (np.arange(DRAWS) + rng.random(DRAWS)) / DRAWS
+    order = rng.permutation(DRAWS)
+    end = np.cumsum(cells["count"]) / cells["count"].sum()
+    first = np.searchsorted(number, end[:-1])
+    cell = np.repeat(np.arange(len(cells)), np.diff(first, prepend=0, append=DRAWS))
+    codes = cells["code"][cell[order]]
+    if not cells["deviation"].any():
+        return cells["mean"].astype(np.float32)[cell[order]], codes
+    # How far a number fell into its cell is uniform again, so it can choose the value there.
+    begin = np.concatenate([[0.0], end[:-1]])
+    into = (number - begin[cell]) / (end - begin)[cell]
+    # A lone value has no deviation; any other number than 0 keeps the division silent.
+    scale = np.where(cells["deviation"] > 0, cells["deviation"], 1.0)
+    p_low, p_high = (ndtr((cells[side] - cells["mean"]) / scale) for side in ("low", "high"))
+    drawn = cells["mean"][cell] + cells["deviation"][cell] * ndtri(p_low[cell] + into * (p_high - p_low)[cell])
+    return np.clip(drawn, cells["low"][cell], cells["high"][cell]).astype(np.float32)[order], codes
+
+
+@njit(cache=True)
+def _extremes(
+    column: NDArray[np.float32], codes: NDArray[np.uint16], bins: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Count, sum, smallest and largest value of every bin."""
+    count, total = np.zeros(bins, np.int64), np.zeros(bins)
+    least, most = np.full(bins, np.inf), np.full(bins, -np.inf)
+    for row in range(len(column)):
+        code, value = codes[row], np.float64(column[row])
+        count[code] += 1
+        total[code] += value
+        least[code] = min(least[code], value)
+        most[code] = max(most[code], value)
+    return count, total, least, most
+
+
+@njit(cache=True)
+def _squares(column: NDArray[np.float32], codes: NDArray[np.uint16], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of squared distances from the mean, for every bin."""
+    squares = np.zeros(len(mean))
+    for row in range(len(column)):
+        squares[codes[row]] += (np.float64(column[row]) - mean[codes[row]]) ** 2
+    return squares
+
+
+@njit(cache=True)
+def _combine(
+    values: NDArray[np.float32], codes: NDArray[np.uint16], starts: NDArray[np.int64], rows: int
+) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
+    """Read the values ``[feature, draw]`` of each feature from its start on, around the end: ``[row, feature]``."""
+    features, draws = len(values), DRAWS  # a constant power of two: % becomes a mask
+    observations, their_codes = np.empty((rows, features), np.float32), np.empty((rows, features), np.uint16)
+    for first in range(0, rows, 64):  # few enough rows to stay in the cache while one feature after the other is read
+        for i in range(features):
+            for row in range(first, min(first + 64, rows)):
+                place = (starts[i] + row) % draws
+                observations[row, i] = values[i, place]
+                their_codes[row, i] = codes[i, place]
+    return observations, their_codes

@@ -1,0 +1,182 @@
+"""Importance methods and rule learners by name: the two steps of mining that can be exchanged.
+
+- `ImportanceMethod`: what a method that finds the importance of features looks like; "lime" and "none" are there.
+- `RuleLearner`: what a learner of rules looks like; "ripper" is there.
+- `register_importance`, `register_learner`: add one; the settings `importance` and `learner` then take its name.
+- `find_importance`, `find_learner`: the one with a name, or an error that lists all names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.errors import LegibleError, did_you_mean
+from legible.features import Intervals
+from legible.mining.importance import Importance
+from legible.mining.lime import lime_importance
+from legible.mining.ripper import learn_rules
+from legible.play import Experiences
+from legible.policies import Policy
+from legible.settings import MiningSettings
+
+Bodies = Sequence[tuple[tuple[int, int], ...]]
+"""The bodies of rules: for each a tuple of conditions (feature, number of the interval)."""
+
+Method = TypeVar("Method")
+
+
+class ImportanceMethod(Protocol):
+    """A function that finds how much every feature matters to the policy, for and against every action."""
+
+    def __call__(
+        self,
+        policy: Policy,
+        experiences: Experiences,
+        rows: NDArray[np.intp],
+        intervals: Intervals,
+        settings: MiningSettings,
+        rng: np.random.Generator,
+        /,
+    ) -> Importance | None:
+        """Return the importances, or None when all features matter the same.
+
+        Parameters
+        ----------
+        policy, experiences
+            The policy, and what it saw and did.
+        rows
+            The experiences to look at; the others are kept to judge rules on.
+        intervals
+            How features are cut.
+        settings
+            All settings of mining.
+        rng
+            The only source of randomness.
+        """
+        ...
+
+
+class RuleLearner(Protocol):
+    """A function that learns rules which tell some rows from the others."""
+
+    def __call__(
+        self,
+        codes: NDArray[np.uint16],
+        positive: NDArray[np.bool_],
+        /,
+        *,
+        n_values: NDArray[np.int64],
+        importances: NDArray[np.float64] | None,
+        settings: MiningSettings,
+        seed: int,
+    ) -> Bodies:
+        """Return the bodies of rules that cover positive rows and few others.
+
+        Parameters
+        ----------
+        codes
+            ``[rows, features]``: the number of the interval in which the value lies.
+        positive
+            Which rows the rules shall cover.
+        n_values
+            How many intervals each feature has.
+        importances
+            How much each feature matters, not negative; None when all matter the same.
+        settings
+            All settings of mining.
+        seed
+            The only source of randomness.
+        """
+        ...
+
+
+def register_importance(name: str, method: ImportanceMethod) -> None:
+    """Let the setting ``importance`` take a new name."""
+    _register(_importance_methods, "an importance method", name, method)
+
+
+def register_learner(name: str, learner: RuleLearner) -> None:
+    """Let the setting ``learner`` take a new name."""
+    _register(_learners, "a rule learner", name, learner)
+
+
+def find_importance(name: str) -> ImportanceMethod:
+    """Return the importance method with this name."""
+    return _find(_importance_methods, "importance method", name)
+
+
+def find_learner(name: str) -> RuleLearner:
+    """Return the rule learner with this name."""
+    return _find(_learners, "rule learner", name)
+
+
+def _register(methods: dict[str, Method], kind: str, name: str, method: Method) -> None:
+    if name in methods:
+        raise LegibleError(f"there is already {kind} {name!r}; choose another name.")
+    methods[name] = method
+
+
+def _find(methods: Mapping[str, Method], kind: str, name: str) -> Method:
+    if name not in methods:
+        known = ", ".join(map(repr, methods))
+        raise LegibleError(f"there is no {kind} {name!r}; known are {known}.{did_you_mean(name, methods)}")
+    return methods[name]
+
+
+def _no_importance(*_: object) -> None:
+    """All features matter the same."""
+
+
+def _lime(
+    policy: Policy,
+    experiences: Experiences,
+    rows: NDArray[np.intp],
+    intervals: Intervals,
+    settings: MiningSettings,
+    rng: np.random.Generator,
+) -> Importance:
+    """LIME in some of the states, chosen at random."""
+    space = experiences.space
+    chosen = rng.choice(rows, min(settings.lime_states, rows.size), replace=False)
+    counted = [f for f in space.features if f.kind == "numeric" or not settings.kernel_counts_numeric]
+    return lime_importance(
+        policy,
+        experiences.observations[rows],
+        experiences.observations[chosen],
+        intervals,
+        space,
+        samples=settings.lime_samples,
+        pools=settings.lime_pools,
+        kernel_width=settings.kernel_width * max(1, len(counted)) ** 0.5,
+        seed=rng,
+    )
+
+
+def _ripper(
+    codes: NDArray[np.uint16],
+    positive: NDArray[np.bool_],
+    *,
+    n_values: NDArray[np.int64],
+    importances: NDArray[np.float64] | None,
+    settings: MiningSettings,
+    seed: int,
+) -> Bodies:
+    """RIPPER, steered by the importances."""
+    return learn_rules(
+        codes,
+        positive,
+        n_values=n_values,
+        importances=importances,
+        optimizations=settings.optimizations,
+        prune_fraction=settings.prune_fraction,
+        description_length_allowance=settings.description_length_allowance,
+        seed=seed,
+    )
+
+
+_importance_methods: dict[str, ImportanceMethod] = {"lime": _lime, "none": _no_importance}
+_learners: dict[str, RuleLearner] = {"ripper": _ripper}

@@ -1,0 +1,29 @@
+"""RIPPER (Cohen 1995): rules from examples, each a conjunction of conditions on features.
+
+- `RipperClassifier`: a scikit-learn classifier, usable alone.
+- `RipperRule`, `RipperCondition`: what it has learned.
+- `learn_rules`: the two-class learner on integer codes, with nothing around it.
+- `RipperError`: data or parameters that it cannot learn from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from legible.imports import lazy_names
+
+if TYPE_CHECKING:
+    from legible.mining.ripper.classifier import RipperClassifier
+    from legible.mining.ripper.learner import RipperError, learn_rules
+    from legible.mining.ripper.rules import RipperCondition, RipperRule
+
+__all__ = ["RipperClassifier", "RipperCondition", "RipperError", "RipperRule", "learn_rules"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "classifier": ("RipperClassifier",),
+        "learner": ("RipperError", "learn_rules"),
+        "rules": ("RipperCondition", "RipperRule"),
+    },
+)

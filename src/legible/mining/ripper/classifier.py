@@ -1,0 +1,317 @@
+"""RIPPER (Cohen 1995) as a scikit-learn classifier, usable alone.
+
+- `RipperClassifier`: a list of rules for every class but the most frequent one.
+- `most_agreed`: which of several lists of rules agrees best with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from legible.mining.ripper import kernels
+from legible.mining.ripper.encoding import Encoded, encode
+from legible.mining.ripper.learner import Learner, RipperError, check_settings, checked_table, relative_importances
+from legible.mining.ripper.rules import RipperCondition, RipperRule
+
+
+class _RuleList(NamedTuple):
+    """Rules, the frequencies of the classes for each of them and for the default, and the classes of all rows."""
+
+    rules: list[RipperRule]
+    frequencies: NDArray[np.float64]
+    predicted: NDArray[np.int64]
+
+
+def most_agreed(predictions: Sequence[NDArray[np.int64]], truth: NDArray[np.int64], n_rules: Sequence[int]) -> int:
+    """Return which of several lists of rules agrees best with all of them and with the truth.
+
+    The share of votes against it, summed over the rows, plus the rows that it gets wrong, plus the number of its rules,
+    is smallest for it. The vote of many is steadier than any of them: what only one division of the rows suggested is
+    outvoted. The errors alone, counted on the rows that were learned from, would prefer long lists.
+
+    >>> votes = [np.array([1, 1, 0, 0]), np.array([1, 0, 0, 0]), np.array([0, 0, 0, 1])]
+    >>> most_agreed(votes, np.array([1, 1, 0, 0]), [1, 1, 1]), most_agreed(votes, np.array([1, 1, 0, 0]), [3, 1, 1])
+    (0, 1)
+    """
+    votes = np.zeros((len(truth), int(max(truth.max(), *(p.max() for p in predictions))) + 1))
+    rows = np.arange(len(truth))
+    for predicted in predictions:
+        votes[rows, predicted] += 1 / len(predictions)
+    scores = [
+        np.sum(1 - votes[rows, predicted]) + np.sum(predicted != truth) + rules
+        for predicted, rules in zip(predictions, n_rules, strict=True)
+    ]
+    return int(np.argmin(scores))
+
+
+class RipperClassifier(ClassifierMixin, BaseEstimator):
+    """RIPPER (Cohen 1995): a list of rules for every class but the most frequent one, which is the default.
+
+    Classes are taken from the rarest to the most frequent. The rules of a class are learned on the rows that no rule of
+    an earlier class covers, as follows.
+
+    - Before every rule the rows that are left are divided anew, at random and by class, to grow and to prune on.
+    - A rule grows by the condition with the largest FOIL gain p·(log₂ p/t − log₂ P/T) × importance of its feature,
+      among those with gain > 0, until it covers no negative or no condition gains.
+    - Its final conditions are pruned so that (p − n)/(p + n) is largest.
+    - When the description length is more than the allowance above the smallest so far, or the rule is wrong on half or
+      more of the rows to prune on that it covers, or covers none of them, the rule is dropped and no more are added.
+    - Then rules without which the description is shorter are deleted, from the last to the first.
+    - In every optimisation pass each rule competes with a replacement, grown from nothing, and a revision, grown from
+      the rule itself, both pruned by the accuracy of the whole rule set; the shortest description wins. Then rules are
+      added for the positives that are left, and rules are deleted, as before.
+
+    The formulas are Cohen's. Weka's JRip has a Laplace correction in the gain and in pruning, and another code for the
+    exceptions; each was tried on nominal and numeric data and changed the mean accuracy by less than 0.002.
+
+    Parameters
+    ----------
+    optimizations : int, default=2
+        How many optimisation passes.
+    prune_fraction : float, default=1/3
+        The part of the rows that is kept from growing a rule, to prune it.
+    restarts : int, default=1
+        How many lists of rules to learn, each on other random divisions of the rows; the one that agrees best with the
+        others is kept (`most_agreed`). On small data, where much hangs on how rows are divided, 30 make the rules more
+        accurate; on large data one is as good.
+    description_length_allowance : float, default=64.0
+        By how many bits the description length may exceed the smallest so far while rules are added.
+    feature_importances : array-like of shape (n_features,), optional
+        What the gain of a feature's conditions is multiplied by: finite, not negative; only ratios matter. A feature of
+        importance 0 is used where no other gains. All equal, all zero or None: plain RIPPER.
+    categorical_features : "all", array-like of bool, int or str, or None, default=None
+        The features whose conditions are equalities: all, or a mask, or numbers, or names. Columns of strings and
+        of pandas' category type always are; all other columns get thresholds.
+    positive_class : object, optional
+        With two classes: the one to learn rules for, instead of the rarer one.
+    max_bins : int, default=255
+        A numeric feature is divided at no more than ``max_bins - 1`` thresholds.
+    max_growing_rows : int or None, default=125_000
+        A rule grows on no more than about this many rows, drawn anew for each rule; with rare positives on more, so
+        that a tenth of the number is positive. What is pruned, counted and deleted is always judged by all rows. None:
+        there is no limit. Data of fewer than 187,500 rows (with the usual prune_fraction) is not touched by it.
+    random_state : int, RandomState or None, default=None
+        Decides how rows are divided. An int makes the result repeatable.
+
+    Attributes
+    ----------
+    rules_ : list of RipperRule
+        The rules in the order in which they are tried; the first that matches decides.
+    n_rules_ : int
+        How many rules there are.
+    default_class_ : object
+        The class of rows that no rule matches.
+    classes_ : array of shape (n_classes,)
+        The class labels.
+    n_features_in_, feature_names_in_
+        As in every scikit-learn estimator.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> iris = load_iris()
+    >>> classifier = RipperClassifier(random_state=0).fit(iris.data, iris.target_names[iris.target])
+    >>> for rule in classifier.rules_:
+    ...     print(rule)
+    virginica if x2 > 4.75 (49 of 55)
+    versicolor if x2 > 2.45 (44 of 45)
+    >>> classifier.default_class_
+    'setosa'
+    """
+
+    def __init__(
+        self,
+        *,
+        optimizations: int = 2,
+        prune_fraction: float = 1 / 3,
+        restarts: int = 1,
+        description_length_allowance: float = 64.0,
+        feature_importances: ArrayLike | None = None,
+        categorical_features: Literal["all"] | ArrayLike | None = None,
+        positive_class: Any = None,
+        max_bins: int = 255,
+        max_growing_rows: int | None = 125_000,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.optimizations = optimizations
+        self.prune_fraction = prune_fraction
+        self.restarts = restarts
+        self.description_length_allowance = description_length_allowance
+        self.feature_importances = feature_importances
+        self.categorical_features = categorical_features
+        self.positive_class = positive_class
+        self.max_bins = max_bins
+        self.max_growing_rows = max_growing_rows
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> RipperClassifier:
+        """Learn rules from rows and their classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Numbers, strings or both; neither is changed.
+        y : array-like of shape (n_samples,)
+            The class of every row.
+
+        Returns
+        -------
+        RipperClassifier
+            The classifier itself.
+        """
+        check_settings(self.optimizations, self.prune_fraction, self.description_length_allowance)
+        for name, least in (("max_bins", 2), ("restarts", 1), ("max_growing_rows", 1)):
+            value = getattr(self, name)
+            is_off = name == "max_growing_rows" and value is None
+            if not is_off and (not isinstance(value, (int, np.integer)) or value < least):
+                raise RipperError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+        rows, labels = validate_data(self, X, y, dtype=None)
+        check_classification_targets(labels)
+        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        importances = relative_importances(self.feature_importances, rows.shape[1])
+        nominal = self._nominal_features(X, rows)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        encoded = encode(rows, nominal, self.max_bins, seed)
+        *learned, default = self._order_of_classes(numbers)
+        self.default_class_ = _plain(self.classes_[default])
+        seeds = [seed, *np.random.SeedSequence(seed).generate_state(self.restarts - 1).tolist()]
+        lists = [self._learn(encoded, numbers, learned, default, importances, each) for each in seeds]
+        best = most_agreed([found.predicted for found in lists], numbers, [len(found.rules) for found in lists])
+        self.rules_, self._frequencies = lists[best].rules, lists[best].frequencies
+        self.n_rules_ = len(self.rules_)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return for every row the class of the first rule that matches it, or the default class."""
+        rows = self._validated(X)
+        return self.classes_[self._frequencies.argmax(axis=1)[self._first_match(rows)]]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return for every row how frequent each class is among the training rows that the same rule decided.
+
+        Frequencies have a Laplace correction. The class of the rule always has the largest.
+        """
+        rows = self._validated(X)
+        return self._frequencies[self._first_match(rows)]
+
+    def _learn(
+        self,
+        encoded: Encoded,
+        numbers: NDArray[np.int64],
+        learned: Sequence[int],
+        default: int,
+        importances: NDArray[np.float64],
+        seed: int,
+    ) -> _RuleList:
+        """Learn the rules of one class after the other."""
+        rules, frequencies = [], []
+        predicted = np.full(len(numbers), default)
+        left = np.arange(len(numbers))
+        for label in learned:
+            codes = encoded.codes if left.size == len(numbers) else encoded.codes[left]
+            learner = Learner(
+                checked_table(codes, numbers[left] == label, encoded.n_values, encoded.ordinal),
+                importances=importances,
+                optimizations=self.optimizations,
+                prune_fraction=self.prune_fraction,
+                description_length_allowance=self.description_length_allowance,
+                max_growing_rows=self.max_growing_rows,
+                seed=seed,
+            )
+            decided = np.zeros(left.size, np.bool_)
+            for rule in learner.learn():
+                matched = kernels.row_numbers(learner.table, rule.rows)
+                matched = matched[~decided[matched]]
+                decided[matched] = True
+                counts = np.bincount(numbers[left[matched]], minlength=self.classes_.size)
+                conditions = tuple(self._condition(encoded, *condition) for condition in rule.conditions.tolist())
+                rules.append(RipperRule(conditions, _plain(self.classes_[label]), matched.size, int(counts[label])))
+                frequencies.append(_frequencies(counts, label))
+            predicted[left[decided]] = label
+            left = left[~decided]
+        counts = np.bincount(numbers[left], minlength=self.classes_.size)
+        return _RuleList(rules, np.array([*frequencies, _frequencies(counts, default)]), predicted)
+
+    def _condition(self, encoded: Encoded, feature: int, operator: int, code: int) -> RipperCondition:
+        names = getattr(self, "feature_names_in_", None)
+        name = f"x{feature}" if names is None else str(names[feature])
+        sign: Literal["=", "<=", ">"] = ("=", "<=", ">")[operator]
+        return RipperCondition(feature, name, sign, _plain(encoded.values[feature][code]))
+
+    def _order_of_classes(self, numbers: NDArray[np.int64]) -> list[int]:
+        """From the rarest to the most frequent class; of equally frequent ones the later label first."""
+        counts = np.bincount(numbers)
+        order = np.lexsort((-np.arange(counts.size), counts)).tolist()
+        if self.positive_class is None:
+            return order
+        if counts.size != 2 or self.positive_class not in self.classes_:
+            raise RipperError(
+                f"positive_class must be one of two classes, but is {self.positive_class!r} "
+                f"and y holds {self.classes_.tolist()}."
+            )
+        positive = int(np.flatnonzero(self.classes_ == self.positive_class)[0])
+        return [positive, 1 - positive]
+
+    def _nominal_features(self, X: ArrayLike, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which features have equalities for conditions."""
+        nominal = np.array([str(dtype) == "category" for dtype in getattr(X, "dtypes", [])], np.bool_)
+        if nominal.size != rows.shape[1]:
+            nominal = np.zeros(rows.shape[1], np.bool_)
+        if rows.dtype.kind in "US":
+            nominal[:] = True
+        elif rows.dtype == object:
+            nominal |= [all(isinstance(value, str) for value in column) for column in rows.T]
+        if self.categorical_features is None:
+            return nominal
+        if isinstance(self.categorical_features, str) and self.categorical_features == "all":
+            return np.ones_like(nominal)
+        return nominal | self._named_features(np.asarray(self.categorical_features), nominal.size)
+
+    def _named_features(self, given: NDArray[Any], n_features: int) -> NDArray[np.bool_]:
+        """A mask from what ``categorical_features`` holds: a mask, numbers or names."""
+        mask = np.zeros(n_features, np.bool_)
+        names = getattr(self, "feature_names_in_", np.empty(0, object))
+        if given.size == 0:
+            return mask
+        if given.dtype == np.bool_ and given.shape == mask.shape:
+            return given
+        if given.dtype.kind in "iu" and given.ndim == 1 and -n_features <= given.min() <= given.max() < n_features:
+            mask[given] = True
+            return mask
+        if given.dtype.kind in "UO" and given.ndim == 1 and np.isin(given.astype(object), names).all():
+            return np.isin(names, given.astype(object))
+        raise RipperError(
+            f"categorical_features must be 'all', a mask of {n_features} bools, or numbers or names of features, "
+            f"got {self.categorical_features!r}."
+        )
+
+    def _validated(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=None, reset=False)
+
+    def _first_match(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """The number of the first rule that matches; the number of rules where none does."""
+        first = np.full(len(rows), self.n_rules_)
+        for number, rule in enumerate(self.rules_):
+            first[rule.matching(rows, np.flatnonzero(first == self.n_rules_))] = number
+        return first
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python value, which prints better."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _frequencies(counts: NDArray[np.int64], label: int) -> NDArray[np.float64]:
+    """Frequencies of the classes with Laplace's correction; that of the label is raised above the others if need be."""
+    weights = counts + 1.0
+    weights[label] = max(weights[label], np.delete(weights, label).max(initial=0.0) + 1.0)
+    return weights / weights.sum()

@@ -1,0 +1,110 @@
+"""A matrix of numbers or strings as integer codes, which is what RIPPER's kernels count.
+
+- `encode`: numbers the values or the intervals of every feature.
+- `Encoded`: the codes, and what each of them stands for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.mining.ripper import kernels
+
+CUT_SAMPLE = 200_000
+"""Cut points of a numeric feature are chosen from at most this many rows."""
+
+
+class Encoded(NamedTuple):
+    """A matrix as codes.
+
+    A nominal feature's code is the number of its value in ``values``. An ordinal feature's code is the number of
+    cut points in ``values`` that are smaller than its value, so x ≤ values[c] just where code ≤ c.
+    """
+
+    codes: NDArray[Any]
+    values: list[NDArray[Any]]
+    ordinal: NDArray[np.bool_]
+
+    @property
+    def n_values(self) -> NDArray[np.int64]:
+        """How many codes each feature has."""
+        return np.array([len(v) for v in self.values], np.int64) + self.ordinal
+
+
+def encode(X: NDArray[Any], nominal: NDArray[np.bool_], max_bins: int, seed: int) -> Encoded:
+    """Number the values or the intervals of every feature."""
+    codes: NDArray[Any] = np.empty(X.shape, np.uint8)
+    low, occurs = _encode_small_integers(X, codes)
+    values: list[NDArray[Any]] = []
+    for j, is_nominal in enumerate(nominal):
+        offsets = np.flatnonzero(occurs[j])
+        if offsets.size > 0 and (is_nominal or offsets.size <= max_bins):
+            if offsets.size <= offsets[-1]:  # some numbers in between do not occur
+                codes[:, j] = (np.cumsum(occurs[j]) - 1).astype(np.uint8)[codes[:, j]]
+            distinct = (low[j] + offsets).astype(X.dtype)
+            values.append(distinct if is_nominal else _between(distinct))
+            continue
+        found, column = _categories(X[:, j]) if is_nominal else _intervals(X[:, j], max_bins, seed)
+        if len(found) > np.iinfo(codes.dtype).max:
+            codes = codes.astype(np.uint16 if len(found) < 2**16 else np.uint32)
+        codes[:, j] = column
+        values.append(found)
+    return Encoded(codes, values, ~nominal)
+
+
+def _encode_small_integers(X: NDArray[Any], codes: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Encode, without sorting, the columns that hold whole numbers in a range of at most 64.
+
+    The code is the distance from the smallest number of the column. Return these smallest numbers, and which of the
+    64 codes occur; none are said to occur in columns of other kinds.
+    """
+    if X.dtype.kind not in "biuf":
+        return np.zeros(X.shape[1]), np.zeros((X.shape[1], 64), np.bool_)
+    if not X.dtype.isnative or (X.dtype.kind == "f" and X.dtype.itemsize not in (4, 8)):
+        X = X.astype(np.float64)
+    X = np.require(X, requirements=["C", "W"])
+    low, high, whole = kernels.whole_ranges(X)
+    exact = whole & (np.maximum(-low, high) < 2**53)
+    small = exact & (np.where(exact, high, 64.0) - np.where(exact, low, 0.0) < 64)
+    occurs = kernels.subtract_low(X, low, codes)
+    return low, (occurs[:, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)).astype(np.bool_) & small[:, None]
+
+
+def _categories(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The distinct values of a column in order, and the number of each."""
+    if column.dtype != object:
+        return np.unique(column, return_inverse=True)
+    values = sorted(set(column), key=lambda value: (type(value).__name__, value))
+    numbers = {value: number for number, value in enumerate(values)}
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found, np.array([numbers[value] for value in column], np.int64)
+
+
+def _intervals(column: NDArray[Any], max_bins: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Cut points of a column, between all its values or at quantiles, and the interval in which each value lies."""
+    numbers = column.astype(np.float64)
+    sample = numbers
+    if numbers.size > CUT_SAMPLE:
+        sample = np.random.default_rng(seed).choice(numbers, CUT_SAMPLE, replace=False)
+    ordered = np.sort(sample)
+    distinct = ordered[np.append(True, ordered[1:] > ordered[:-1])]
+    cuts = _between(distinct)
+    if distinct.size > max_bins:
+        quantiles = ordered[np.arange(1, max_bins) * (ordered.size - 1) // max_bins]
+        places = np.unique(np.searchsorted(distinct, quantiles))
+        cuts = cuts[places[places < cuts.size]]
+    return cuts, np.searchsorted(cuts, numbers)
+
+
+def _between(distinct: NDArray[Any]) -> NDArray[np.float64]:
+    """Points between neighbours, so that x ≤ point just for the lower one; whole numbers between whole numbers."""
+    distinct = distinct.astype(np.float64)
+    lower, upper = distinct[:-1], distinct[1:]
+    middle = lower / 2 + upper / 2
+    if (distinct == np.floor(distinct)).all():
+        middle = np.floor(middle)
+    return np.where((lower <= middle) & (middle < upper), middle, lower)

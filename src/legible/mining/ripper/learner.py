@@ -1,0 +1,316 @@
+"""RIPPER's rules for one class against all others, on integer codes.
+
+- `learn_rules`: the rules, with nothing around them.
+- `Learner`: Cohen's algorithm, step by step: `cover`, `optimise`, `delete`.
+- `CoveringRule`: a rule while it is learned, with the rows that it covers.
+- `precision_worth`, `accuracy_worth`: how much a rule is worth while it is pruned.
+
+Beyond Cohen, growing may be steered by the importance of the features: the condition that is added maximises
+FOIL's gain × importance. Equal importances, whatever their value, give plain RIPPER to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from legible.errors import LegibleError
+from legible.mining.ripper import kernels
+from legible.mining.ripper.description_length import data_length, theory_length
+from legible.mining.ripper.kernels import Conditions, Rows
+
+
+class RipperError(LegibleError, ValueError):
+    """Data or parameters that RIPPER cannot learn from."""
+
+
+# How much a rule is worth while its final conditions are pruned, from the rows that it covers.
+
+
+def precision_worth(p: int, n: int) -> float:
+    """Cohen's (p − n)/(p + n); a rule that covers nothing is worth as little as one that covers negatives only."""
+    return (p - n) / (p + n) if p + n else -1.0
+
+
+def accuracy_worth(p: int, n: int) -> float:
+    """How many rows more are classified rightly with the rule than without it."""
+    return p - n
+
+
+class CoveringRule(NamedTuple):
+    """Conditions, and the rows of all that meet them."""
+
+    conditions: Conditions
+    rows: Rows
+
+
+class Learner:
+    """RIPPER on two classes: finds rules for the positives."""
+
+    def __init__(
+        self,
+        table: kernels.Table,
+        *,
+        importances: NDArray[np.float64],
+        optimizations: int,
+        prune_fraction: float,
+        description_length_allowance: float,
+        max_growing_rows: int | None = None,
+        seed: int,
+    ) -> None:
+        self.table = table
+        self.importances = importances
+        self.optimizations = optimizations
+        self.prune_fraction = prune_fraction
+        self.allowance = description_length_allowance
+        self.max_growing_rows = max_growing_rows
+        self.random_state: NDArray[Any] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+        self.all_rows = kernels.all_rows(table)
+        self.positives, self.negatives = self.count(self.all_rows)
+        self.n_conditions = int(np.where(table.ordinal, 2 * (table.n_values - 1), table.n_values).sum())
+
+    def learn(self) -> list[CoveringRule]:
+        """Cover the positives with rules, then optimise these; every time, what positives are left is covered."""
+        if self.positives == 0 or self.negatives == 0:
+            return []
+        rules = self.delete(self.cover([]))
+        for _ in range(self.optimizations):
+            rules = self.delete(self.cover(self.optimise(rules)))
+        return rules
+
+    def cover(self, rules: Sequence[CoveringRule]) -> list[CoveringRule]:
+        """Add rules for the positives that none covers yet, until one does not pay; that one is dropped."""
+        rules = list(rules)
+        covered = self.union(rules)
+        theory = sum(self.theory_length(rule) for rule in rules)
+        shortest = theory + self.data_length(covered)
+        while self.count(remaining := self.all_rows & ~covered)[0] > 0:
+            growing, pruning = self.split(remaining)
+            rule = self.pruned(self.grow(growing), pruning, precision_worth)
+            if rule is None:
+                break
+            theory += self.theory_length(rule)
+            length = theory + self.data_length(covered | rule.rows)
+            p, n = self.count(rule.rows & pruning)
+            if length > shortest + self.allowance or n >= p:  # n ≥ p: no positives, or an error of 50 % or more
+                break
+            rules.append(rule)
+            covered |= rule.rows
+            shortest = min(shortest, length)
+        return rules
+
+    def optimise(self, rules: Sequence[CoveringRule]) -> list[CoveringRule]:
+        """Give every rule the choice to stay, to be revised or to be replaced: the shortest description wins."""
+        later = self.unions_after(rules)
+        earlier = np.zeros_like(self.all_rows)
+        chosen = []
+        for rule, covered_later in zip(rules, later, strict=True):
+            growing, pruning = self.split(self.all_rows & ~earlier)
+            pruning &= ~covered_later
+            extension = self.grow(growing & rule.rows)
+            revision = self.pruned(np.concatenate([rule.conditions, extension]), pruning, accuracy_worth)
+            replacement = self.pruned(self.grow(growing), pruning, accuracy_worth)
+            others = earlier | covered_later
+            variants = [variant for variant in (rule, revision, replacement) if variant is not None]
+            lengths = [self.theory_length(v) + self.data_length(others | v.rows) for v in variants]
+            chosen.append(variants[lengths.index(min(lengths))])
+            earlier |= chosen[-1].rows
+        return chosen
+
+    def delete(self, rules: Sequence[CoveringRule]) -> list[CoveringRule]:
+        """Drop rules, from the last to the first, where the description gets shorter without them."""
+        before = self.unions_after(rules[::-1])
+        later = np.zeros_like(self.all_rows)
+        kept: list[CoveringRule] = []
+        for rule, earlier in zip(rules[::-1], before, strict=True):
+            others = earlier | later
+            if self.data_length(others) >= self.data_length(others | rule.rows) + self.theory_length(rule):
+                kept.append(rule)
+                later |= rule.rows
+        return kept[::-1]
+
+    def split(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Draw rows to grow on, from each class the same part; the others are to prune on.
+
+        Where there are very many rows to grow on, some words of them are enough: sweeping over all of them, time and
+        again, takes longest of all, and more so when they do not fit the processor's cache.
+        """
+        growing = kernels.split(rows, self.table.positive_words, self.prune_fraction, self.random_state)
+        pruning = rows & ~growing
+        share = self.share_to_grow_on(growing)
+        if share < 1:
+            kernels.keep_words(growing, share, self.random_state)
+        return growing, pruning
+
+    def share_to_grow_on(self, rows: Rows) -> float:
+        """The share of rows that gives `max_growing_rows`, but more if a tenth of that number would not be positive."""
+        if self.max_growing_rows is None:
+            return 1.0
+        positives, negatives = self.count(rows)
+        of_all = self.max_growing_rows / max(1, positives + negatives)
+        of_positives = self.max_growing_rows / 10 / max(1, positives)
+        return max(of_all, of_positives)
+
+    def grow(self, rows: Rows) -> Conditions:
+        """Add the best condition, again and again, until no negative is covered or none helps."""
+        return kernels.grow(self.table, rows, self.importances)
+
+    def pruned(self, conditions: Conditions, rows: Rows, worth: Callable[[int, int], float]) -> CoveringRule | None:
+        """Cut off the final conditions so that the rule is worth most; of equal ones the shortest.
+
+        The first condition stays: a rule without any tells nothing apart. None when there is none to begin with.
+        """
+        if len(conditions) == 0:
+            return None
+        covered, counts = kernels.prefixes(self.table, self.all_rows, conditions, rows)
+        worths = [worth(p, n) for p, n in counts.tolist()]
+        last = worths.index(max(worths))
+        return CoveringRule(_without_implied(conditions[: last + 1]), covered[last].copy())
+
+    def theory_length(self, rule: CoveringRule) -> float:
+        """Bits of a rule."""
+        return theory_length(len(rule.conditions), self.n_conditions)
+
+    def data_length(self, covered: Rows) -> float:
+        """Bits of the exceptions when these rows are covered."""
+        return data_length(*self.count(covered), self.positives, self.negatives)
+
+    def count(self, rows: Rows) -> tuple[int, int]:
+        """Count positives and negatives."""
+        return kernels.count(rows, self.table.positive_words)
+
+    def union(self, rules: Iterable[CoveringRule]) -> Rows:
+        """The rows that at least one rule covers."""
+        covered = np.zeros_like(self.all_rows)
+        for rule in rules:
+            covered |= rule.rows
+        return covered
+
+    def unions_after(self, rules: Sequence[CoveringRule]) -> list[Rows]:
+        """For every rule, what those after it cover."""
+        unions = [np.zeros_like(self.all_rows)]
+        for rule in reversed(rules):
+            unions.append(unions[-1] | rule.rows)
+        return unions[-2::-1]
+
+
+def _without_implied(conditions: Conditions) -> Conditions:
+    """Drop x ≤ 5 where x ≤ 3 follows; a condition that was added later is always the stricter one."""
+    last = {(feature, operator): i for i, (feature, operator, _) in enumerate(conditions.tolist())}
+    return conditions if len(last) == len(conditions) else conditions[sorted(last.values())]
+
+
+def learn_rules(
+    codes: NDArray[np.integer[Any]],
+    positive: NDArray[np.bool_],
+    *,
+    n_values: ArrayLike,
+    importances: ArrayLike | None = None,
+    optimizations: int = 2,
+    prune_fraction: float = 1 / 3,
+    description_length_allowance: float = 64.0,
+    seed: int,
+) -> list[tuple[tuple[int, int], ...]]:
+    """Learn rules that tell positive rows from the others, with conditions of the form feature = value.
+
+    Parameters
+    ----------
+    codes : integer array of shape (rows, features)
+        The value of every feature as a number from 0. uint8, uint16 and uint32 are used as they are, others copied.
+    positive : bool array of shape (rows,)
+        Which rows the rules shall cover. The same row may stand in both classes.
+    n_values : integers of shape (features,)
+        How many values each feature has, whether they occur or not.
+    importances : floats of shape (features,), optional
+        What FOIL's gain is multiplied by while a rule grows: finite, not negative; only their ratios matter.
+        All equal, all zero or None: plain RIPPER.
+    optimizations, prune_fraction, description_length_allowance
+        As in `RipperClassifier`.
+    seed : int
+        Decides how rows are divided for growing and pruning. The same seed gives the same rules.
+
+    Returns
+    -------
+    list of rules
+        Each rule is a tuple of (feature, value) conditions in the order in which they were added, at least one and
+        no feature twice. Empty when there are no rows, only rows of one class, or nothing tells the classes apart.
+
+    Examples
+    --------
+    >>> codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 10, dtype=np.uint8)
+    >>> learn_rules(codes, (codes == 1).all(axis=1), n_values=[2, 2], seed=0)
+    [((1, 1), (0, 1))]
+    """
+    check_settings(optimizations, prune_fraction, description_length_allowance)
+    codes, positive = np.asarray(codes), np.asarray(positive)
+    values = np.asarray(n_values, np.int64)
+    if codes.ndim != 2 or codes.dtype.kind not in "iu":
+        raise RipperError(f"codes must be a matrix of integers, got {codes.dtype} of shape {codes.shape}.")
+    if positive.dtype != np.bool_ or positive.shape != codes.shape[:1]:
+        raise RipperError(
+            f"positive must hold one bool for each of the {len(codes)} rows, "
+            f"got {positive.dtype} of shape {positive.shape}."
+        )
+    if values.shape != codes.shape[1:] or (values < 1).any():
+        raise RipperError(
+            f"n_values must hold a number of at least 1 for each of the {codes.shape[1]} features, "
+            f"got {values.tolist()}."
+        )
+    if len(codes) == 0:
+        return []
+    learner = Learner(
+        checked_table(codes, positive, values, np.zeros(values.shape, np.bool_)),
+        importances=relative_importances(importances, values.size),
+        optimizations=optimizations,
+        prune_fraction=prune_fraction,
+        description_length_allowance=description_length_allowance,
+        seed=seed,
+    )
+    return [tuple((feature, value) for feature, _, value in rule.conditions.tolist()) for rule in learner.learn()]
+
+
+def checked_table(
+    codes: NDArray[Any], positive: NDArray[np.bool_], n_values: NDArray[np.int64], ordinal: NDArray[np.bool_]
+) -> kernels.Table:
+    """Build the kernels' table from codes of any integer type; codes that are out of range are refused."""
+    if codes.dtype not in (np.uint8, np.uint16, np.uint32):
+        if codes.min(initial=0) < 0 or codes.max(initial=0) > np.iinfo(np.uint32).max:
+            raise RipperError("codes must number the values of each feature from 0, but some are negative or huge.")
+        codes = codes.astype(np.uint8 if codes.max(initial=0) < 256 else np.uint32)
+    try:
+        # The kernels only read the codes, but for arrays that cannot be written they would be compiled once more.
+        return kernels.build_table(np.require(codes, requirements=["C", "W"]), positive, n_values, ordinal)
+    except IndexError as error:
+        raise RipperError(f"{error}: check codes against n_values.") from None
+
+
+def relative_importances(importances: ArrayLike | None, n_features: int) -> NDArray[np.float64]:
+    """Importances as parts of the largest, which makes equal ones exactly 1."""
+    if importances is None:
+        return np.ones(n_features)
+    given = np.asarray(importances, np.float64)
+    if given.shape != (n_features,):
+        raise RipperError(
+            f"importances must hold one number for each of the {n_features} features, got shape {given.shape}."
+        )
+    usable = np.isfinite(given) & (given >= 0)
+    if not usable.all():
+        worst = int(usable.argmin())
+        raise RipperError(f"importances must be finite and not negative, that of feature {worst} is {given[worst]}.")
+    largest = given.max(initial=0.0)
+    return given / largest if largest > 0 else np.ones(n_features)
+
+
+def check_settings(optimizations: int, prune_fraction: float, description_length_allowance: float) -> None:
+    """Refuse parameters that make no sense."""
+    if not isinstance(optimizations, (int, np.integer)) or optimizations < 0:
+        raise RipperError(f"optimizations must be a whole number of at least 0, got {optimizations!r}.")
+    if not 0 < prune_fraction < 1:
+        raise RipperError(f"prune_fraction must lie between 0 and 1, got {prune_fraction!r}.")
+    if not description_length_allowance >= 0:
+        raise RipperError(
+            f"description_length_allowance must be at least 0 bits, got {description_length_allowance!r}."
+        )
