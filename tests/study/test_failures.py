@@ -28,7 +28,7 @@ from legible.study.running import NoEngine
 SETTINGS = StudySettings(
     episodes=40,
     most_failed=0.3,
-    mining=MiningSettings(weighed_states=10, lime_samples=200),
+    mining=MiningSettings(lime_states=10, lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=20),
     evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
