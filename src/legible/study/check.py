@@ -107,7 +107,7 @@ def _ask(
     finally:
         env.close()
     yield _relations(relations)
-    policy = load_policy_for(spec, source) if isinstance(source, str) else source
+    policy = None if source is None else load_policy_for(spec, source)
     if policy is not None:
         check_policy(policy, encoder.width, actions)
         yield Finding("policy", "yes", f"reads {encoder.width} features, chooses among {actions} actions")
