@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +22,11 @@ from rich.style import Style
 from rich.text import Text
 
 from legible.cli.drawing import say
-from legible.environments import (
-    CannotDrawError,
-    EnvironmentSpec,
-    ObservationEncoder,
-    UnfitEnvironmentError,
-    count_actions,
-    first_action,
-)
+from legible.environments import CannotDrawError, EnvironmentSpec, UnfitEnvironmentError, action_words
 from legible.guidance import AuditLog, GuidedPolicy, Intervention
-from legible.play import check_policy
+from legible.play import ActingChooser, RandomChooser, SpaceSlots
 from legible.policies import Policy
 from legible.rules.wording import describe_rule
-
-Chooser = Callable[[Any], tuple[int, Intervention | None]]
 
 
 def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymnasium.Env[Any, Any]:
@@ -97,50 +88,44 @@ def watch(
     log_file
         Where what the rules changed is added, as JSON lines.
     """
-    choose, first = _chooser(env, player, seed), first_action(env.action_space)
+    slots, start = SpaceSlots([env]), np.zeros(1, np.int64)
+    choose = RandomChooser(slots, seed) if player is None else ActingChooser(player, slots, [seed])
     log = None if log_file is None else AuditLog(log_file)
-    observation, info = env.reset(seed=seed)
+    slots.start(start, [seed])
     total, steps, triggered, changed, over = 0.0, 0, 0, 0, False
     while not over:
-        action, intervention = choose(observation)
+        actions, _ = choose(slots.observations, start, start + steps)
+        intervention = _explain(player, slots, int(actions[0])) if isinstance(player, GuidedPolicy) else None
         if intervention is not None:
+            actions = np.array([intervention.action])
             triggered += bool(intervention.triggered)
             changed += intervention.changed
             if log is not None:
                 log.record(intervention, step=steps, seed=seed)
-        observation, reward, terminated, truncated, info = env.step(np.int64(first + action))
-        total += float(reward)
+        slots.step(actions, np.ones(1, np.bool_))
+        total += float(slots.rewards[0])
         steps += 1
-        over = bool(terminated or truncated)
+        over = bool(slots.terminated[0] or slots.truncated[0])
         if console.is_terminal:
-            _draw(env, console, intervention, f"step {steps}, return {total:g}", pause)
+            status = f"step {steps}, return {total:g}, {action_words(env, actions[0])}"
+            _draw(env, console, intervention, status, pause)
     if log is not None:
         log.close()
     if not console.is_terminal and env.render_mode == "ansi":
         console.print(env.render(), markup=False)
-    outcome = "over" if "is_success" not in info else "won" if info["is_success"] else "not won"
+    success = slots.success[0]
+    outcome = "over" if np.isnan(success) else "won" if success else "not won"
     console.print(f"The episode is {outcome}; return {total:g} in {steps} steps.")
-    if hasattr(player, "explain"):
+    if isinstance(player, GuidedPolicy):
         console.print(f"Rules triggered in {triggered} steps and changed the action in {changed}.")
 
 
-def _chooser(env: gymnasium.Env[Any, Any], player: Policy | GuidedPolicy | None, seed: int) -> Chooser:
-    """Choose actions as a policy says, or at random without one; a guided one says why."""
-    n_actions = count_actions(env.action_space)
-    if player is None:
-        rng = np.random.default_rng(seed)
-        return lambda _: (int(rng.integers(n_actions)), None)
-    encoder = ObservationEncoder.of(env.observation_space)
-    check_policy(player, encoder.width, n_actions)
-
-    def choose(observation: Any) -> tuple[int, Intervention | None]:
-        row = encoder.encode([observation])
-        if isinstance(player, GuidedPolicy):
-            intervention = player.explain(row)
-            return intervention.action, intervention
-        return int(player.scores(row)[0].argmax()), None
-
-    return choose
+def _explain(player: GuidedPolicy, slots: SpaceSlots, allowed: int) -> Intervention:
+    """What a guided policy does and why; `allowed` instead where the environment's masks forbid it."""
+    intervention = player.explain(slots.observations.reshape(1, -1))
+    if slots.masks is None or slots.masks[0, intervention.action]:
+        return intervention
+    return replace(intervention, action=allowed)
 
 
 def _draw(
@@ -153,7 +138,7 @@ def _draw(
         console.print(env.render(), markup=False)
     elif env.render_mode == "rgb_array":
         console.print(half_blocks(np.asarray(env.render()), console.width, max(4, console.height - 4)))
-    console.print(status)
+    console.print(status, markup=False)
     if intervention is not None and intervention.changed:
         console.print(f"[yellow]{escape(_tell(intervention))}[/]")
     time.sleep(pause)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from legible.engines import LocalProcesses
@@ -20,6 +21,7 @@ from legible.environments import (
     EnvironmentSpec,
     ObservationEncoder,
     UnfitEnvironmentError,
+    check_playable,
     count_actions,
     first_action,
     resolve_names,
@@ -27,7 +29,7 @@ from legible.environments import (
 from legible.evaluation.units import Setup
 from legible.features import FeatureSpace
 from legible.formatting import duration, number
-from legible.play import check_policy
+from legible.play import check_acting, check_policy, why_no_study
 from legible.policies import Policy, load_policy
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
@@ -90,8 +92,13 @@ def check_env(
 def _ask(
     spec: EnvironmentSpec, source: str | Policy | None, names: str | Path | FeatureSpace | None, seed: int
 ) -> Iterator[Finding]:
+    policy = None if source is None else load_policy_for(spec, source)
     env = spec.make()
     try:
+        not_yet = _not_yet(env, policy)
+        if not_yet is not None:
+            yield not_yet
+            return
         encoder, actions = ObservationEncoder.of(env.observation_space), count_actions(env.action_space)
         named = resolve_names(env, names)
         space, relations = named.space, resolve_relations(env, named.space)
@@ -107,12 +114,40 @@ def _ask(
     finally:
         env.close()
     yield _relations(relations)
-    policy = None if source is None else load_policy_for(spec, source)
     if policy is not None:
         check_policy(policy, encoder.width, actions)
         yield Finding("policy", "yes", f"reads {encoder.width} features, chooses among {actions} actions")
     played = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
     yield from _times(spec, policy or _uniform(encoder.width, actions), played)
+
+
+def _not_yet(env: Env, policy: Policy | None) -> Finding | None:
+    """Say what keeps a study from an environment and a policy that can be played; raise when not even that works."""
+    read, taken = env.observation_space, env.action_space
+    problem = None if policy is None else why_no_study(policy)
+    if env.has_wrapper_attr("action_masks"):
+        problem = "the environment masks actions: legible play heeds that, a study does not yet."
+    try:
+        ObservationEncoder.of(read)
+        count_actions(taken)
+    except UnfitEnvironmentError as error:
+        if isinstance(read, (spaces.Dict, spaces.Tuple)) and not _is_playable(read, taken):
+            raise  # it says how they are flattened
+        check_playable(read, taken)
+        problem = f"{error} legible play works already, a study does not yet."
+    if problem is None:
+        return None
+    if policy is not None:
+        check_acting(policy, read, taken)
+    return Finding("fit for a study", "no", problem)
+
+
+def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> bool:
+    try:
+        check_playable(observation_space, action_space)
+    except UnfitEnvironmentError:
+        return False
+    return True
 
 
 def _walk(env: Env, encoder: ObservationEncoder, seed: int) -> _Walk:
