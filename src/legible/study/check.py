@@ -102,7 +102,7 @@ def _ask(
     seed: int,
     time_limit: float | None,
 ) -> Iterator[Finding]:
-    policy = load_policy_for(spec, source) if isinstance(source, str) else source
+    policy = None if source is None else load_policy_for(spec, source)
     env = spec.make()
     try:
         not_yet = _not_yet(env, policy)

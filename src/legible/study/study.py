@@ -124,11 +124,7 @@ class Study:
     ) -> None:
         self.environment = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
-        self.policy = (
-            load_policy_for(self.environment, policy, typed=typed, options=policy_options)
-            if isinstance(policy, (str, Path))
-            else policy
-        )
+        self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options)
         self.seed = seed
         self.engine = engine or LocalProcesses()
         self.progress = progress or ignore_progress
