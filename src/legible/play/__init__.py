@@ -23,7 +23,7 @@ from legible.play.choosing import (
     choose_row,
     why_no_study,
 )
-from legible.play.episodes import Episodes, StepRecord, episode_seeds, play_episodes
+from legible.play.episodes import Episodes, MissingCostError, StepRecord, episode_seeds, play_episodes
 from legible.play.experiences import Experiences, collect
 from legible.play.recording import Recorder, Recording, Steps, replay
 from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
@@ -53,6 +53,7 @@ __all__ = [
     "Episodes",
     "Experiences",
     "Known",
+    "MissingCostError",
     "Observations",
     "PolicyChooser",
     "PolicyReturn",

@@ -242,7 +242,9 @@ class Study:
             check_policy(self.policy, encoder.width, count_actions(env.action_space))
             named = resolve_names(env, names)
             chosen = resolve_relations(env, named.space, relations)
-            self.fingerprint = fingerprint_of(self.policy, env)
+            limit = self.settings.time_limit or None
+            walked = env if limit is None else self.environment
+            self.fingerprint = fingerprint_of(self.policy, walked, engine=self.engine, time_limit=limit)
         finally:
             env.close()
         # The environment's own names come with it again; all others are kept in the folder.
@@ -347,6 +349,7 @@ class Study:
                 unit_episodes=play.unit_episodes,
                 engine=self.engine,
                 time_limit=self.settings.time_limit or None,
+                most_failed=self.settings.most_failed,
                 folder=self.folder / "experiences",
                 key=self._key,
                 progress=self.progress,
@@ -471,6 +474,7 @@ class Study:
             store=self._folder.units,
             fingerprint=self.fingerprint,
             time_limit=self.settings.time_limit or None,
+            most_failed=self.settings.most_failed,
             progress=None if self._reading else self.progress,
         )
 
