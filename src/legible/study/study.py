@@ -263,17 +263,13 @@ class Study:
         The same work is first tried without playing or writing anything, so that a finished study can be read where
         nothing can be written, and while another process works on it.
         """
-        if step in self._done:
-            found: T = self._done[step]
-            return found
         try:
-            found = self._read(step, work)
+            return self._read(step, work)
         except NotDoneError:
             if self._reading:
                 raise
-            with self._folder.lock():
-                found = work()
-        self._done[step] = found
+        with self._folder.lock():
+            self._done[step] = found = work()
         return found
 
     def _read(self, step: str, work: Callable[[], T]) -> T:
