@@ -59,6 +59,8 @@ MODULES = {
         "engines",
         "evaluation.units",
         "play.slots",
+        "play.acting",
+        "play.returns",
         "play.choosing",
         "play.episodes",
         "play.recording",

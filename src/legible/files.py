@@ -78,7 +78,7 @@ def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -
     path
         The file.
     key
-        The key that it must carry; None where any will do. Files of older versions carry none and are taken as they
+        The key that it must carry; none where any will do. Files of older versions carry none and are taken as they
         are.
     advice
         What to do about a file that is damaged.
@@ -95,7 +95,7 @@ def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -
     told, checksum = arrays.pop(_KEY, None), arrays.pop(_CHECKSUM, None)
     if checksum is not None and str(checksum) != _checksum(arrays):
         raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
-    if key is not None and told is not None and str(told) != key:
+    if key and told is not None and str(told) != key:
         raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
     return arrays
 
@@ -139,7 +139,7 @@ def read_json(path: Path, key: str | None = None, advice: str = "delete it") -> 
     told, checksum = document.pop(_KEY, None), document.pop(_CHECKSUM, None)
     if checksum is not None and checksum != _json_checksum(document):
         raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
-    if key is not None and told is not None and told != key:
+    if key and told is not None and told != key:
         raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
     return document
 

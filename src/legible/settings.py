@@ -24,6 +24,7 @@ Precedence = Literal["positive", "negative"]
 Candidates = Literal["weaknesses", "confirmed"]
 Order = Literal["mined", "effect", "negative-first"]
 STEP_LIMIT = 100_000
+MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
 SINGLE_BATCH, SINGLE_UNIT = 25, 100
 
@@ -215,6 +216,11 @@ class StudySettings:
         float,
         "Seconds after which a unit of episodes is given up (0: never), for environments that hang.",
     ] = 0.0
+    most_failed: Annotated[
+        float,
+        "Share of the episodes of a stage that may fail (raise an error, give a reward that is no number, hang); with "
+        "more the study stops. Failed episodes count at their worst.",
+    ] = MOST_FAILED
     sources: Annotated[
         str,
         'Where the rule sets that are tested come from, separated by commas: "mined" (the paper), "yours" (rules '
@@ -231,6 +237,8 @@ class StudySettings:
             raise SettingsError(f"episodes must be at least 2, to learn rules and to judge them, got {self.episodes}.")
         if not self.time_limit >= 0:
             raise SettingsError(f"time_limit cannot be negative, got {self.time_limit}.")
+        if not 0.0 <= self.most_failed < 1.0:
+            raise SettingsError(f"most_failed is a share from 0 up to but not including 1, got {self.most_failed}.")
 
     @classmethod
     def paper(cls) -> StudySettings:

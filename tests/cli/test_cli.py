@@ -96,7 +96,8 @@ import sys, legible
 sys.argv = ["legible", *{words!r}]
 try:
     if {words!r}:
-                main()
+        from legible.cli import main
+        main()
 finally:
     print("imported:", *(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)
 """

@@ -137,8 +137,8 @@ def test_one_environment_is_used_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("algorithm", "made_for", "name", "said"),
     [
-        ("SAC", "Matrix", "Goal", "actions are Box"),
-        ("SAC", "Matrix", "Walk", "the environment's MultiDiscrete"),
+        ("SAC", "Matrix", "Goal", "the environment shows Dict"),
+        ("PPO", "Walk", "Buttons", "the environment's MultiBinary"),
         ("PPO", "Walk", "Words", "observations are a Text space; policies read Box, Discrete"),
         ("PPO", "Walk", "Graphs", "observations are a Graph space"),
         ("PPO", "Walk", "Pair", "observations are a Tuple space"),

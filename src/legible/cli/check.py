@@ -33,6 +33,14 @@ _POLICY_FILES = {".zip", ".safetensors", ".cleanrl_model", ".pt", ".pth", ".onnx
 @env_argument("ENV|POLICY", "Or a policy alone, to see what is in its file.")
 @policy_argument()
 @seed_option("Of the episodes that are tried.")
+@click.option(
+    "--time-limit",
+    metavar="X",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Seconds after which an episode is given up (0: never), for environments that hang.",
+)
 @names_option
 @environment_options
 @policy_options
@@ -42,6 +50,7 @@ def check(
     env: str,
     policy: str | None,
     seed: int,
+    time_limit: float,
     names: Path | None,
     arg: tuple[str, ...],
     wrap: tuple[str, ...],
@@ -60,7 +69,7 @@ def check(
 
     spec = environment_spec(env, arg, wrap)
     loaded = None if policy is None else load_typed_policy(spec, policy, normalisation, policy_output)
-    found = check_env(spec, loaded, names=names, seed=seed)
+    found = check_env(spec, loaded, names=names, seed=seed, time_limit=time_limit or None)
     fit = all(finding.answer != "no" for finding in found)
     if as_json:
         print_json({"environment": env, "arguments": dict(spec.arguments), "fit": fit, "findings": found})

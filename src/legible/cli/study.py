@@ -334,7 +334,7 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
         study.generalise()
         return
     setup = study.setup()
-    rate = measure_rate(setup)
+    rate = measure_rate(setup, engine=study.engine, time_limit=study.settings.time_limit or None)
     fresh = not (study.folder / "experiences.npz").exists()
     if fresh:
         guess = estimate(setup, study.settings, study.engine, rate=rate).without(*without)

@@ -124,7 +124,7 @@ def action_words(env: Env, action: Any) -> str:
     >>> action_words(gymnasium.make("Pendulum-v1"), np.array([0.25]))
     'torque 0.25'
     >>> action_words(gymnasium.make("CartPole-v1"), np.int64(1))
-    'push right'
+    'Right'
     """
     if isinstance(env.action_space, spaces.Discrete):
         try:

@@ -23,12 +23,13 @@ from legible.play.choosing import (
     choose_row,
     why_no_study,
 )
-from legible.play.episodes import Episodes, StepRecord, episode_seeds, play_episodes
+from legible.play.episodes import Episodes, MissingCostError, StepRecord, episode_seeds, play_episodes
 from legible.play.experiences import Experiences, collect
 from legible.play.recording import Recorder, Recording, Steps, replay
 from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
 from legible.play.slots import (
     DEFAULT_BATCH,
+    MASKED,
     BatchSlots,
     EpisodeFailedError,
     Observations,
@@ -42,6 +43,7 @@ from legible.play.stages import STAGE_EPISODES, STAGES, Known, Stage, declare_st
 
 __all__ = [
     "DEFAULT_BATCH",
+    "MASKED",
     "STAGES",
     "STAGE_EPISODES",
     "ActingChooser",
@@ -51,6 +53,7 @@ __all__ = [
     "Episodes",
     "Experiences",
     "Known",
+    "MissingCostError",
     "Observations",
     "PolicyChooser",
     "PolicyReturn",

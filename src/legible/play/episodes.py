@@ -3,6 +3,7 @@
 - `play_episodes`: plays a list of seeds in slots. Which episode runs where and when follows from the list alone, so
   the same list in the same number of slots gives the same bits.
 - `Episodes`: how they went; `StepRecord`: what happened in one step.
+- `MissingCostError`: a cost that was asked for and never told.
 - `episode_seeds`: numbers for episodes, such that different blocks never share one.
 """
 
@@ -110,10 +111,12 @@ def play_episodes(
             if ended and on_episode is not None:
                 on_episode(ended)
     if slots.cost_name and not slots.cost_seen:
-        raise UnfitEnvironmentError(
-            f"a cost {slots.cost_name!r} was asked for, but the environment's infos never held it."
-        )
+        raise MissingCostError(f"a cost {slots.cost_name!r} was asked for, but the environment's infos never held it.")
     return game.result()
+
+
+class MissingCostError(UnfitEnvironmentError):
+    """A cost that was asked for and that the environment never tells."""
 
 
 class _Play:

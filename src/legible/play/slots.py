@@ -35,6 +35,7 @@ from legible.errors import LegibleError
 
 Observations = NDArray[np.float32]
 DEFAULT_BATCH = 256
+MASKED = "the environment masks actions: legible play heeds that, a study does not yet."
 
 
 class Slots(Protocol):
@@ -184,6 +185,8 @@ class SingleSlots(_EnvironmentSlots):
     """Slots made of single environments; observations are rows of float32, actions are numbers from 0."""
 
     def __init__(self, envs: Sequence[Env], cost_name: str = "") -> None:
+        if envs[0].has_wrapper_attr("action_masks"):
+            raise UnfitEnvironmentError(MASKED)
         self._encoder = ObservationEncoder.of(envs[0].observation_space)
         super().__init__(envs, self._encoder.width, count_actions(envs[0].action_space), cost_name)
         self._first_action = first_action(envs[0].action_space)

@@ -41,10 +41,7 @@ def write_report(
     """
     target = Path(path) if path is not None else study.folder / "report.html"
     given = others or {}
-    loaded = {
-        name: load_policy_for(study.environment, other) if isinstance(other, (str, Path)) else other
-        for name, other in given.items()
-    }
+    loaded = {name: load_policy_for(study.environment, other) for name, other in given.items()}
     study.improve()
     study.explain()
     findings = gather(study, loaded)

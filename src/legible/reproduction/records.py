@@ -21,7 +21,7 @@ import numpy as np
 from legible.engines import Engine
 from legible.environments import domain_groups
 from legible.errors import LegibleError
-from legible.evaluation import Evaluation, Sample, Verdict, play_blocks
+from legible.evaluation import Evaluation, Sample, Verdict, WorstCase, play_blocks
 from legible.evaluation.statistics import paired
 from legible.evaluation.units import UNGUIDED, run_units
 from legible.explanation import feature_groups, group_shares
@@ -140,11 +140,12 @@ def _known_rule(text: str, study: Study) -> Record:
     setup = study.setup([generalised])
     seeds = study.improvement.final_blocks.seeds
     base, guided = play_blocks(setup, [(UNGUIDED, seeds), (0, seeds)], study.runner("known rule"))
+    better, worse = WorstCase((base, guided)).of(guided, base)
     return {
         "rule": text,
         "mined": rule in [m.rule for m in study.mining.rules],
         "related": [relative.text(study.space) for relative in relatives],
-        "effect": _numbers(asdict(paired(guided.returns, base.returns))),
+        "effect": _numbers(asdict(paired(better.returns, worse.returns))),
         "changed": _short(guided.changed.sum() / max(1, guided.lengths.sum())),
     }
 

@@ -29,6 +29,8 @@ SCHEMA = 2
 _KEPT = frozenset(
     ("environment", "arguments", "wrappers", "policy and environment", "seed", "settings", "names", "relations")
 ) | {"rules", "veto", "about"}
+# Columns that only the files of units with failed episodes have.
+_OF_FAILURES = ("failed", "errors")
 # Claiming a folder takes moments; whoever finds it being claimed waits that long.
 CLAIMING_SECONDS = 20.0
 
@@ -53,13 +55,16 @@ class UnitFiles(MutableMapping[str, UnitResult]):
         except FileNotFoundError:
             raise KeyError(key) from None
         try:
-            return UnitResult(**{f.name: arrays[f.name] for f in fields(UnitResult)})
+            needed = [f.name for f in fields(UnitResult) if f.name not in _OF_FAILURES or f.name in arrays]
+            return UnitResult(**{name: arrays[name] for name in needed})
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{path}: is damaged (no {error}); {advice}.") from error
 
     def __setitem__(self, key: str, result: UnitResult) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        write_arrays(self._path(key), {f.name: getattr(result, f.name) for f in fields(UnitResult)}, key)
+        left_out = () if result.failed.any() else _OF_FAILURES
+        names = [f.name for f in fields(UnitResult) if f.name not in left_out]
+        write_arrays(self._path(key), {name: getattr(result, name) for name in names}, key)
 
     def __delitem__(self, key: str) -> None:
         self._path(key).unlink()
@@ -167,12 +172,17 @@ class StudyFolder:
     def _compare(self, identity: Mapping[str, Any]) -> dict[str, Any]:
         kept = self.read()
         now = json.loads(json.dumps(identity))
+        # How many episodes may fail decides whether a study goes on, not what comes out of it.
+        before, kept["settings"]["most_failed"] = kept["settings"]["most_failed"], now["settings"]["most_failed"]
         changed = _differences({key: kept[key] for key in now}, now)
         if changed:
             raise LegibleError(
                 f"{self.path}: holds a study with other settings ({'; '.join(changed[:4])}). Use another folder, or "
                 "the settings that this one was made with."
             )
+        if before != kept["settings"]["most_failed"]:
+            with self.lock(CLAIMING_SECONDS):
+                write_json(self.path / "study.json", kept)
         return kept
 
     def check_files(self, kept: Mapping[str, Any]) -> None:

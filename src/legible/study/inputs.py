@@ -26,7 +26,11 @@ from legible.study.folder import names_text, survives_json
 
 
 def load_policy_for(
-    environment: EnvironmentSpec, source: str | Path, *, typed: bool = True, options: Mapping[str, str] | None = None
+    environment: EnvironmentSpec,
+    source: str | Path | Policy,
+    *,
+    typed: bool = True,
+    options: Mapping[str, str] | None = None,
 ) -> Policy:
     """Load a policy; what a function does not say about its observations, the environment does.
 
@@ -35,12 +39,14 @@ def load_policy_for(
     environment
         The environment that it is for.
     source
-        Its path or address, see `legible.load_policy`.
+        Its path or address, see `legible.load_policy`; a policy is returned as it is.
     typed
         Whether a person named it, and no file did. Only then it may be code itself.
     options
         What else `legible.load_policy` is told: ``normalisation``, ``output``.
     """
+    if not isinstance(source, (str, Path)):
+        return source
     told: dict[str, Any] = dict(options or {})
     try:
         return load_policy(source, typed=typed, **told)

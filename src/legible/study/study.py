@@ -124,11 +124,7 @@ class Study:
     ) -> None:
         self.environment = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
-        self.policy = (
-            load_policy_for(self.environment, policy, typed=typed, options=policy_options)
-            if isinstance(policy, (str, Path))
-            else policy
-        )
+        self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options)
         self.seed = seed
         self.engine = engine or LocalProcesses()
         self.progress = progress or ignore_progress
@@ -242,7 +238,9 @@ class Study:
             check_policy(self.policy, encoder.width, count_actions(env.action_space))
             named = resolve_names(env, names)
             chosen = resolve_relations(env, named.space, relations)
-            self.fingerprint = fingerprint_of(self.policy, env)
+            limit = self.settings.time_limit or None
+            walked = env if limit is None else self.environment
+            self.fingerprint = fingerprint_of(self.policy, walked, engine=self.engine, time_limit=limit)
         finally:
             env.close()
         # The environment's own names come with it again; all others are kept in the folder.
@@ -265,17 +263,13 @@ class Study:
         The same work is first tried without playing or writing anything, so that a finished study can be read where
         nothing can be written, and while another process works on it.
         """
-        if step in self._done:
-            found: T = self._done[step]
-            return found
         try:
-            found = self._read(step, work)
+            return self._read(step, work)
         except NotDoneError:
             if self._reading:
                 raise
-            with self._folder.lock():
-                found = work()
-        self._done[step] = found
+        with self._folder.lock():
+            self._done[step] = found = work()
         return found
 
     def _read(self, step: str, work: Callable[[], T]) -> T:
@@ -347,6 +341,7 @@ class Study:
                 unit_episodes=play.unit_episodes,
                 engine=self.engine,
                 time_limit=self.settings.time_limit or None,
+                most_failed=self.settings.most_failed,
                 folder=self.folder / "experiences",
                 key=self._key,
                 progress=self.progress,
@@ -471,6 +466,7 @@ class Study:
             store=self._folder.units,
             fingerprint=self.fingerprint,
             time_limit=self.settings.time_limit or None,
+            most_failed=self.settings.most_failed,
             progress=None if self._reading else self.progress,
         )
 
