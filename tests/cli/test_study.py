@@ -507,10 +507,13 @@ def test_an_episode_that_fails_is_exit_code_1_and_nothing_is_lost(legible, place
         done = legible("evaluate", tmp_path / "s", "--trust", "--engine", "inline", "--json")
         assert done.code == 1, done
         assert "the walker fell over" in done.err
-        assert "run the same again to go on" in done.err
+        assert "Allow more failures (--most-failed)" in done.err
         assert len(done.err.splitlines()) == 1
     Broken.steps = 0
-    assert legible("evaluate", tmp_path / "s", "--trust", "--engine", "inline").code == 0
+    words = ("evaluate", tmp_path / "s", "--trust", "--engine", "inline")
+    assert legible(*words).code == 1  # failures are not tried for ever
+    assert legible(*words, "--most-failed", "0.9").code == 0
+    assert legible(*words).code == 0  # the study keeps it
 
 
 def test_stopping_is_one_line_that_says_how_to_go_on(legible, studied, monkeypatch) -> None:

@@ -94,7 +94,10 @@ class StudyChoice:
 
         engine = make_engine(self.engine, self.workers, self.address)
         if self.policy is None:
-            return open_study(Path(self.target), trust=self.trust, engine=engine, progress=progress)
+            most_failed = self.settings_given.get("most_failed")
+            return open_study(
+                Path(self.target), trust=self.trust, most_failed=most_failed, engine=engine, progress=progress
+            )
         return self._make(self.policy, engine, progress)
 
     def _make(self, policy: str, engine: Engine, progress: Progress | None) -> Study:
@@ -129,7 +132,8 @@ class StudyChoice:
         """A study that exists has its settings; options that would change them are not simply passed over."""
         making = [name for name, value in vars(self).items() if name not in _OF_ANY_STUDY and value not in (None, ())]
         said = [f"--{name.replace('_', '-')}" for name in making]
-        said += [f"--{name.replace('_', '-')}" for name in self.settings_given]
+        # How many episodes may fail decides whether a study goes on, not what comes out of it.
+        said += [f"--{name.replace('_', '-')}" for name in self.settings_given if name != "most_failed"]
         if not Path(self.target).is_dir():
             raise LegibleError(
                 f"{self.target!r} is no folder of a study; give ENV and POLICY, or the folder of a study that was made "
@@ -167,13 +171,20 @@ def nested(given: Mapping[str, Any]) -> dict[str, Any]:
     return tables
 
 
-def open_study(folder: Path, *, trust: bool, engine: Engine | None = None, progress: Progress | None = None) -> Study:
+def open_study(
+    folder: Path,
+    *,
+    trust: bool,
+    most_failed: float | None = None,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+) -> Study:
     """Open the study of a folder; where the person trusts it, what it names is also looked for in this folder."""
     from legible.study import Study  # noqa: PLC0415
 
     if trust:
         look_here_for_modules()
-    return Study.open(folder, trust=trust, engine=engine, progress=progress)
+    return Study.open(folder, trust=trust, most_failed=most_failed, engine=engine, progress=progress)
 
 
 def look_here_for_modules() -> None:

@@ -47,20 +47,29 @@ def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymna
         plain.close()
         if "human" not in modes:
             raise UnfitEnvironmentError(f"environment {spec.name!r} cannot be watched in a window.")
-        return spec.make(render_mode="human")
+        return _drawing(spec, "human")
     for mode in ("ansi", "rgb_array") if drawn else ("ansi",):
         if mode in modes:
-            made = spec.make(render_mode=mode)
-            try:  # what draws is imported when something is first drawn
-                made.reset(seed=0)
-                made.render()
+            try:
+                made = _drawing(spec, mode)
             except CannotDrawError as error:
-                made.close()
                 say(f"{escape(str(error))} The episode is played without pictures.")
                 continue
             plain.close()
             return made
     return plain
+
+
+def _drawing(spec: EnvironmentSpec, mode: str) -> gymnasium.Env[Any, Any]:
+    """Make an environment that has drawn once: what draws is imported when something is first drawn."""
+    made = spec.make(render_mode=mode)
+    try:
+        made.reset(seed=0)
+        made.render()
+    except CannotDrawError:
+        made.close()
+        raise
+    return made
 
 
 def watch(

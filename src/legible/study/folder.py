@@ -210,6 +210,12 @@ def environment_of(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> Env
     texts = [name, *wrappers] if isinstance(wrappers, list) else [None]
     if not all(isinstance(text, str) for text in texts) or not isinstance(arguments, dict):
         raise DamagedFileError(f"{folder / 'study.json'}: is damaged (no environment can be read); use another folder.")
+    lost = kept["about"]["lost arguments"]
+    if lost:
+        raise LegibleError(
+            f"{folder}: the environment's argument {lost[0]!r} is nothing that a file can hold; make the study again, "
+            "with the same arguments."
+        )
     spec = EnvironmentSpec(name, arguments, tuple(wrappers))
     refuse_named_code(spec, str(folder), trust=trust)
     return spec

@@ -156,6 +156,7 @@ class Study:
         *,
         policy: Policy | None = None,
         trust: bool = False,
+        most_failed: float | None = None,
         engine: Engine | None = None,
         progress: Progress | None = None,
     ) -> Self:
@@ -170,17 +171,14 @@ class Study:
         trust
             Whether to import what the folder names: factories of environments, wrappers, policies that are code. A
             folder from somebody else can name any code.
+        most_failed
+            The share of episodes that may fail from now on; None leaves it as it is.
         engine, progress
             As for `Study`.
         """
         place = StudyFolder(folder)
         kept = place.read()
         about = kept["about"]
-        if about["lost arguments"]:
-            raise LegibleError(
-                f"{place.path}: the environment's argument {about['lost arguments'][0]!r} is nothing that a file can "
-                "hold; make the study again, with the same arguments."
-            )
         environment = environment_of(kept, place.path, trust=trust)
         place.check_files(kept)
         own, names = place / "policy.safetensors", place / "names.json"
@@ -190,6 +188,7 @@ class Study:
                 f"{place.path}: its policy was an object in memory, which the folder cannot hold; only a program that "
                 "has it can open the study."
             )
+        settings = kept["settings"] | ({} if most_failed is None else {"most_failed": most_failed})
         study = cls(
             folder,
             environment,
@@ -198,7 +197,7 @@ class Study:
             rules=kept["rules"],
             veto=kept["veto"],
             seed=kept["seed"],
-            settings=StudySettings.from_dict(kept["settings"], str(place / "study.json")),
+            settings=StudySettings.from_dict(settings, str(place / "study.json")),
             names=read_names(names) if names.exists() else None,
             policy_options=None if own.exists() else about.get("policy options"),
             typed=trust,
