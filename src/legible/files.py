@@ -91,7 +91,8 @@ def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -
     except Exception as error:  # what a damaged zip or array raises depends on where the damage is
         raise DamagedFileError(f"{path}: is damaged ({_first_line(error)}); {advice}.") from error
     told, checksum = arrays.pop(_KEY, None), arrays.pop(_CHECKSUM, None)
-    if checksum is not None and str(checksum) != _checksum(arrays):
+    # Both were written, or neither.
+    if (told is None) != (checksum is None) or (checksum is not None and str(checksum) != _checksum(arrays)):
         raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
     if key is not None and told is not None and str(told) != key:
         raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
@@ -135,7 +136,7 @@ def read_json(path: Path, key: str | None = None, advice: str = "delete it") -> 
     except (ValueError, TypeError, RecursionError) as error:
         raise DamagedFileError(f"{path}: is damaged ({_first_line(error)}); {advice}.") from error
     told, checksum = document.pop(_KEY, None), document.pop(_CHECKSUM, None)
-    if checksum is not None and checksum != _json_checksum(document):
+    if (told is None) != (checksum is None) or (checksum is not None and checksum != _json_checksum(document)):
         raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
     if key is not None and told is not None and told != key:
         raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")

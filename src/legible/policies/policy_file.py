@@ -1,8 +1,8 @@
 """Legible's own policy files: ``.safetensors`` with the weights and, in the metadata, all that makes them a policy.
 
 The tensors are ``layers.<i>.weight`` and ``layers.<i>.bias`` (``float32``) and, for policies trained with normalised
-observations, ``normalisation.mean`` and ``normalisation.var`` (``float64``). The metadata has one entry, ``legible``,
-with a JSON document:
+observations, ``normalisation.mean`` and ``normalisation.var`` (``float64``). The metadata has an entry ``sha256``, a
+checksum of everything that files of older versions do not have, and an entry ``legible`` with a JSON document:
 
 .. code-block:: json
 
@@ -23,6 +23,7 @@ gives the same file to the byte.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -97,7 +98,8 @@ def save_policy(
         document = json.dumps(_document(described), sort_keys=True)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{file}: the metadata must be plain data that JSON can hold: {error}") from error
-    content = safetensors.numpy.save(_tensors(described), metadata={"legible": document})
+    tensors = _tensors(described)
+    content = safetensors.numpy.save(tensors, metadata={"legible": document, "sha256": _checksum(tensors, document)})
     write_whole(file, lambda part: part.write(content))
     return file
 
@@ -158,19 +160,31 @@ def _tensors(policy: NetworkPolicy) -> dict[str, npt.NDArray[Any]]:
     return tensors
 
 
+def _checksum(tensors: Mapping[str, npt.NDArray[Any]], document: str) -> str:
+    digest = hashlib.sha256(document.encode())
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
 def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     if not path.is_file():
         raise PolicyError(f"{path}: no such file")
     try:
         _check_header(path)
         with safetensors.safe_open(path, framework="numpy") as file:
-            written = (file.metadata() or {}).get("legible")
+            entries = file.metadata() or {}
+            written = entries.get("legible")
             if written is None:
                 raise PolicyError(
                     f"{path}: this .safetensors file was not written by save_policy: it does not say which network its "
                     "tensors are"
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        if entries.keys() > {"legible"} and entries.get("sha256") != _checksum(tensors, written):
+            raise PolicyError(f"{path}: it is damaged: its content is not what was written")
     except (safetensors.SafetensorError, OSError, TypeError) as error:
         raise PolicyError(f"{path}: this is no .safetensors file, or a damaged one: {error}") from error
     document = read_json(written, f"{path}: its description")
