@@ -31,7 +31,7 @@ STAGES = (
     *("baseline block", "baseline enforce", "baseline rules"),
 )
 KILLS_IN_A_STUDY = len(STAGES)
-MOST_DELAY = 0.03  # seconds
+DELAYS = (0.03, 0.3)  # seconds at the most: into the writing of a file, or beyond it
 
 Moment = tuple[int, float]
 """The number of a stage, and a share of it."""
@@ -64,9 +64,10 @@ def run_chaos(kills: int, engine: str, seed: int = 0) -> ChaosResult:
         while result.kills.total() < kills:
             place = Path(folder) / str(result.studies)
             for moment in draw_moments(draw, min(KILLS_IN_A_STUDY, kills - result.kills.total())):
-                if not _run_until(moment, place, policy, engine, draw.uniform(0, MOST_DELAY)):
+                stage = _run_until(moment, place, policy, engine, draw.choice(DELAYS) * draw.random())
+                if stage is None:
                     break  # it was done before it could be killed
-                result.kills[STAGES[moment[0]]] += 1
+                result.kills[stage] += 1
             _run_until(None, place, policy, engine, 0.0)
             result.differences += _differences(f"study {result.studies}", expected, contents(place))
             result.studies += 1
@@ -79,20 +80,22 @@ def draw_moments(draw: random.Random, count: int) -> list[Moment]:
     return [(stage, draw.random()) for stage in sorted(stages)]
 
 
-def _run_until(moment: Moment | None, folder: Path, policy: Path, engine: str, delay: float) -> bool:
-    """Run the study in a process, to its end or until a moment; return whether it was killed."""
+def _run_until(moment: Moment | None, folder: Path, policy: Path, engine: str, delay: float) -> str | None:
+    """Run the study in a process, to its end or until a moment; return the stage in which it was killed."""
     command = [sys.executable, "-m", "harness", "study", str(folder), str(policy), engine]
     root = Path(__file__).parent.parent
+    stage = None
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if moment is not None and _has_come(line, moment):
+                stage = line.partition("\t")[0]
                 time.sleep(delay)
                 process.kill()
                 break
     if process.returncode > 0:
         raise RuntimeError(f"the study in {folder} failed; its last words are above.")
-    return process.returncode < 0
+    return stage if process.returncode < 0 else None
 
 
 def _has_come(line: str, moment: Moment) -> bool:

@@ -13,18 +13,44 @@ import json
 import random
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 NUMBERS = (
     *(b"9" * 30, b"9" * 5000, b"1e999", b"-1e999", b"-1", b"0", b"nan", b"inf", b"18446744073709551616"),
     *(b"1e-400", b"2147483648", b"0.5", b"1e308", b"true", b'""', b"[]", b"null"),
 )
 NESTING = (b"[", b"{", b"(", b'{"a":', b"a.", b"[[", b'"', b"-", b"*a")
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    1.5,
+    10**30,
+    float("nan"),
+    1e308,
+    "",
+    "x",
+    "a:b",
+    [],
+    [None],
+    {},
+    {"a": 1},
+)
+
+Damage = Callable[[bytes, random.Random], bytes]
 
 
 def mutate(content: bytes, draw: random.Random) -> bytes:
     """Return the content with one piece of damage."""
-    inside = _inside_zip if content[:2] == b"PK" else _inside_safetensors if _has_header(content) else None
+    inside: Damage | None = None
+    if content[:2] == b"PK":
+        inside = _inside_zip
+    elif content[:1] == b"{":
+        inside = _inside_json
+    elif _has_header(content):
+        inside = _inside_safetensors
     if inside is not None and draw.random() < 0.6:
         return inside(content, draw)
     return _damage(content, draw)
@@ -101,7 +127,7 @@ def _word(content: bytes, draw: random.Random) -> bytes:
     return content[: one.start()] + other[0] + content[one.end() :]
 
 
-_KINDS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
+_KINDS: tuple[Damage, ...] = (
     *(_flip, _flip, _overwrite, _insert, _delete, _truncate, _swap, _repeat, _number, _number, _nest, _word),
 )
 
@@ -126,6 +152,30 @@ def _inside_zip(content: bytes, draw: random.Random) -> bytes:
         for one, data in members:
             archive.writestr(one, data)
     return stream.getvalue()
+
+
+def _inside_json(content: bytes, draw: random.Random) -> bytes:
+    """Put another value into the document, or take an entry out of it."""
+    document = json.loads(content)
+    places = list(_places(document))
+    if not places:
+        return _damage(content, draw)
+    holder, name = draw.choice(places)
+    if draw.random() < 0.2:
+        del holder[name]
+    else:
+        holder[name] = draw.choice((*VALUES, draw.choice(places)[0]))
+    try:
+        return json.dumps(document).encode()
+    except (ValueError, RecursionError):  # it holds itself now
+        return _damage(content, draw)
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """All entries of a document: what holds each, and under which name."""
+    for name in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, name
+        yield from _places(value[name])
 
 
 def _has_header(content: bytes) -> bool:
@@ -153,5 +203,5 @@ def _damaged_metadata(header: bytes, draw: random.Random) -> bytes:
     if not metadata:
         return _damage(header, draw)
     name = draw.choice(sorted(metadata))
-    metadata[name] = _damage(metadata[name].encode(), draw).decode(errors="replace")
+    metadata[name] = mutate(metadata[name].encode(), draw).decode(errors="replace")
     return json.dumps(document).encode()

@@ -17,6 +17,8 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import safetensors
+import safetensors.numpy
 import torch
 
 from harness.small_study import make_study
@@ -112,6 +114,7 @@ def make_samples(folder: Path) -> list[Sample]:
     made = folder / "made"
     made.mkdir(parents=True)
     found = [*_study_samples(made), *_policy_samples(made), *_text_samples(made)]
+    found += [_older(sample) for sample in found if sample.path.suffix in {".safetensors", ".npz"}]
     return [_alone(sample, folder / f"{number:02}") for number, sample in enumerate(found)]
 
 
@@ -125,6 +128,22 @@ def _alone(sample: Sample, folder: Path) -> Sample:
         for other in beside.glob(f"{sample.path.stem}.*"):
             shutil.copy(other, folder)
     return dataclasses.replace(sample, path=folder / sample.path.name)
+
+
+def _older(sample: Sample) -> Sample:
+    """The sample as older versions wrote it, without key and checksum; then damage gets further."""
+    path = sample.path.parent / "without checksums" / sample.path.name
+    path.parent.mkdir(exist_ok=True)
+    if path.suffix == ".npz":
+        with np.load(sample.path) as data:
+            np.savez(path, **{name: data[name] for name in data.files if not name.startswith("_")})
+    else:
+        with safetensors.safe_open(sample.path, framework="numpy") as file:
+            document = json.loads(file.metadata()["legible"])
+        del document["sha256"]
+        metadata = {"legible": json.dumps(document)}
+        path.write_bytes(safetensors.numpy.save(safetensors.numpy.load_file(sample.path), metadata))
+    return dataclasses.replace(sample, name=f"{sample.name} without checksum", path=path, is_checked=False)
 
 
 def _study_samples(folder: Path) -> list[Sample]:
@@ -154,7 +173,7 @@ def _study_samples(folder: Path) -> list[Sample]:
         Sample("study.json", balance / "study.json", lambda path: StudyFolder(path.parent).read()),
         Sample("names.json", balance / "names.json", _names_of_study),
         Sample("study.json of older versions", older / "study.json", _open_study, is_checked=False),
-        Sample("record", record, load_record, is_checked=False),
+        Sample("record", record, load_record),
     ]
 
 

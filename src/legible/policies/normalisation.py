@@ -208,10 +208,17 @@ def _read_npz(file: Path) -> dict[str, Any]:
             for name in members.namelist():
                 check_member(file, members, name)
         return read_arrays(file, advice="make it again")
-    except DamagedFileError as error:
-        raise PolicyError(str(error)) from error
-    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile) as error:
-        raise PolicyError(f"{file}: cannot be read as .npz with normalisation statistics: {error}") from error
+    except (
+        DamagedFileError,
+        OSError,
+        ValueError,
+        EOFError,
+        KeyError,
+        NotImplementedError,
+        zipfile.BadZipFile,
+    ) as error:
+        reason = str(error).removeprefix(f"{file}: ")
+        raise PolicyError(f"{file}: cannot be read as .npz with normalisation statistics: {reason}") from error
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

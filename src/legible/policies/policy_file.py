@@ -1,8 +1,8 @@
 """Legible's own policy files: ``.safetensors`` with the weights and, in the metadata, all that makes them a policy.
 
 The tensors are ``layers.<i>.weight`` and ``layers.<i>.bias`` (``float32``) and, for policies trained with normalised
-observations, ``normalisation.mean`` and ``normalisation.var`` (``float64``). The metadata has an entry ``sha256``, a
-checksum of everything that files of older versions do not have, and an entry ``legible`` with a JSON document:
+observations, ``normalisation.mean`` and ``normalisation.var`` (``float64``). The metadata has one entry, ``legible``,
+with a JSON document:
 
 .. code-block:: json
 
@@ -13,11 +13,13 @@ checksum of everything that files of older versions do not have, and an entry ``
      "normalisation": {"epsilon": 1e-08, "clip": 10.0},
      "action_names": ["North", "South", "East", "West", "Stop"],
      "env_id": "legible/PacManSmall-v0",
-     "metadata": {"algorithm": "DQN", "seed": 1}}
+     "metadata": {"algorithm": "DQN", "seed": 1},
+     "sha256": "…"}
 
 ``head`` is ``"values"``, or ``"log-softmax"`` for log-probabilities. ``encoding`` is as above, or
-``{"kind": "one-hot", "sizes": [...]}``. ``normalisation``, ``action_names`` and ``env_id`` may be null. The same policy
-gives the same file to the byte.
+``{"kind": "one-hot", "sizes": [...]}``. ``normalisation``, ``action_names`` and ``env_id`` may be null. ``sha256`` is a
+checksum of the tensors and of all else in the document; files of older versions have none. The same policy gives the
+same file to the byte.
 """
 
 from __future__ import annotations
@@ -95,11 +97,11 @@ def save_policy(
         env_id=policy.env_id if env_id is None else env_id,
     )
     try:
-        document = json.dumps(_document(described), sort_keys=True)
+        tensors, document = _tensors(described), _document(described)
+        text = json.dumps({**document, "sha256": _checksum(tensors, document)}, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{file}: the metadata must be plain data that JSON can hold: {error}") from error
-    tensors = _tensors(described)
-    content = safetensors.numpy.save(tensors, metadata={"legible": document, "sha256": _checksum(tensors, document)})
+    content = safetensors.numpy.save(tensors, metadata={"legible": text})
     write_whole(file, lambda part: part.write(content))
     return file
 
@@ -160,8 +162,8 @@ def _tensors(policy: NetworkPolicy) -> dict[str, npt.NDArray[Any]]:
     return tensors
 
 
-def _checksum(tensors: Mapping[str, npt.NDArray[Any]], document: str) -> str:
-    digest = hashlib.sha256(document.encode())
+def _checksum(tensors: Mapping[str, npt.NDArray[Any]], document: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode())
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
@@ -175,16 +177,13 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     try:
         _check_header(path)
         with safetensors.safe_open(path, framework="numpy") as file:
-            entries = file.metadata() or {}
-            written = entries.get("legible")
+            written = (file.metadata() or {}).get("legible")
             if written is None:
                 raise PolicyError(
                     f"{path}: this .safetensors file was not written by save_policy: it does not say which network its "
                     "tensors are"
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-        if entries.keys() > {"legible"} and entries.get("sha256") != _checksum(tensors, written):
-            raise PolicyError(f"{path}: it is damaged: its content is not what was written")
     except (safetensors.SafetensorError, OSError, TypeError) as error:
         raise PolicyError(f"{path}: this is no .safetensors file, or a damaged one: {error}") from error
     document = read_json(written, f"{path}: its description")
@@ -194,6 +193,9 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         raise PolicyError(
             f"{path}: it is of version {document.get('version')} of the format, this legible reads version {_VERSION}"
         )
+    checksum = document.pop("sha256", None)
+    if checksum is not None and checksum != _checksum(tensors, document):
+        raise PolicyError(f"{path}: it is damaged: its content is not what was written")
     return tensors, document
 
 
