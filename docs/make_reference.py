@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-import typer
-
 from legible.cli import app
+from legible.cli.options import SETTINGS_PANELS, STUDY_PANEL, WHERE_PANEL
 from legible.settings import PRESETS, Setting, StudySettings, all_settings
 
 HERE = Path(__file__).parent
@@ -60,6 +59,8 @@ MODULES = {
         "engines",
         "evaluation.units",
         "play.slots",
+        "play.acting",
+        "play.returns",
         "play.choosing",
         "play.episodes",
         "play.recording",
@@ -80,8 +81,7 @@ MODULES = {
 
 def commands_page() -> str:
     """The page of commands."""
-    root = typer.main.get_command(app)
-    commands = list(_commands(root, "legible"))
+    commands = list(_commands(app, "legible"))
     studies = [(name, command) for name, command in commands if _is_of_a_study(command)]
     parts = [
         MADE_BY + "# Commands\n\n"
@@ -103,7 +103,7 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
-_SHARED_PANELS = ("The study", "Where it runs, what it prints")
+_SHARED_PANELS = (STUDY_PANEL, WHERE_PANEL)
 
 
 def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -115,15 +115,15 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _panel(parameter: Any) -> str:
-    return getattr(parameter, "rich_help_panel", None) or ""
+    return getattr(parameter, "panel", None) or ""
 
 
 def _is_of_a_study(command: Any) -> bool:
-    return any(_panel(parameter).startswith("Settings of") for parameter in command.params)
+    return any(_is_setting(parameter) for parameter in command.params)
 
 
 def _command(name: str, command: Any) -> str:
-    own = [p for p in command.params if not _is_help(p) and not _panel(p).startswith("Settings of")]
+    own = [p for p in command.params if not _is_setting(p)]
     shared = _is_of_a_study(command)
     if shared:
         own = [p for p in own if _panel(p) not in _SHARED_PANELS and p.param_type_name != "argument"]
@@ -136,8 +136,8 @@ def _command(name: str, command: Any) -> str:
     return text
 
 
-def _is_help(parameter: Any) -> bool:
-    return "--help" in parameter.opts
+def _is_setting(parameter: Any) -> bool:
+    return _panel(parameter) in SETTINGS_PANELS.values()
 
 
 def _usage(argument: Any) -> str:
@@ -158,10 +158,7 @@ def _table(parameters: Iterable[Any]) -> str:
 
 
 def _value(option: Any) -> str:
-    kind = option.type_descriptor.annotation
-    if get_origin(kind) is Literal:
-        return "|".join(get_args(kind))
-    return option.metavar or {int: "N", float: "X"}.get(kind, "TEXT")
+    return "|".join(getattr(option.type, "choices", ())) or option.metavar
 
 
 def _words(choices: str) -> str:
@@ -170,15 +167,12 @@ def _words(choices: str) -> str:
 
 
 def _default(parameter: Any) -> str:
-    value = parameter.default
-    if value is None or isinstance(value, bool) or "[default" in (parameter.help or ""):
-        return ""
-    return f" [default: {value}]"
+    return f" [default: {parameter.default}]" if getattr(parameter, "show_default", False) else ""
 
 
 def _plain(text: str | None) -> str:
-    """Help without the marks of the terminal, paragraph by paragraph."""
-    paragraphs = re.split(r"\n\s*\n", (text or "").replace("\\[", "["))
+    """Help, a line for each paragraph."""
+    paragraphs = re.split(r"\n\s*\n", text or "")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from legible import engines, settings
 from legible.cli import app, main
@@ -155,7 +154,7 @@ def test_the_commands_of_a_page_exist(page: str) -> None:
 
 def parse(words: list[str]) -> None:
     """Parse a command without running it."""
-    command, context, rest = typer.main.get_command(app), None, words
+    command, context, rest = app, None, words
     context = command.make_context("legible", list(rest))
     while hasattr(command, "commands"):
         name, rest = rest[0], rest[1:]

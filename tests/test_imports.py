@@ -25,6 +25,8 @@ COMMANDS = {
     f"run farama/HighwayFast-v0 {ZOO_POLICY}": "highway",
     f"run highway-fast-v0 {ZOO_POLICY}": "highway",
     "play CartPole-v1 --window": "human",
+    "run CartPole-v1 policy.onnx": "onnx",
+    "run CartPole-v1 hf:somebody/policies": "hub",
     f"run CartPole-v1 {ZOO_POLICY} --engine ray": "ray",
 }
 HIDE = f"import sys; sys.modules.update(dict.fromkeys({sum(PACKAGES_OF_EXTRAS.values(), ())!r}))\n"
@@ -49,6 +51,7 @@ for words in {list(COMMANDS)!r}:
     except SystemExit as ended:
         print(ended.code, " ".join(said.getvalue().split()))
 """
+    (tmp_path / "policy.onnx").write_bytes(b"any")
     lines = run_without_extras(program, tmp_path).splitlines()
     assert len(lines) == len(COMMANDS)
     for words, line in zip(COMMANDS, lines, strict=True):
@@ -56,7 +59,7 @@ for words in {list(COMMANDS)!r}:
         assert re.match(r"2 legible: ", line), f"legible {words}: {line}"
         assert extra in line, f"legible {words}: {line}"
         assert "unexpected" not in line
-    assert not any(tmp_path.iterdir()), "what cannot run must leave nothing behind"
+    assert [path.name for path in tmp_path.iterdir()] == ["policy.onnx"], "what cannot run must leave nothing behind"
 
 
 def test_no_module_imports_an_extra_without_need(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def test_settings_from_toml(tmp_path) -> None:
         ("episodes = true", "episodes must be a whole number"),
         ("episodes = 1", "episodes must be at least 2"),
         ("time_limit = -1", "time_limit cannot be negative"),
+        ("time_limit = nan", "time_limit cannot be negative"),
         ("mining = 3", "'mining' must be a table"),
         ("[mining]\nmin_accuracy = 7", "mining: min_accuracy is a share"),
         ("[mining]\ncriterion = 'luck'", "criterion must be 'agreement' or 'purity', got 'luck'"),
@@ -54,6 +55,8 @@ def test_settings_from_toml(tmp_path) -> None:
         ("[play]\nsample = 1", "sample must be true or false"),
         ("[play]\nepsilon = 2", "epsilon is a share"),
         ("episodes = ", "is not valid TOML"),
+        ("episodes = " + "9" * 5000, "too many digits"),
+        ("episodes = " + "[" * 3000 + "]" * 3000, "is nested more than 32 deep"),
     ],
 )
 def test_wrong_settings_are_named(tmp_path, text, message) -> None:
@@ -86,6 +89,8 @@ def test_every_setting_is_told_once_with_its_help() -> None:
     }
     assert set(found) == flat
     assert all(setting.help.endswith(".") for setting in found.values())
+    assert found["play.cost"].kind is str
+    assert found["play.cost"].help.startswith("An entry of the environment's infos")
     assert found["mining.min_accuracy"].default == 0.9
     assert found["mining.min_accuracy"].of(StudySettings(mining=MiningSettings(min_accuracy=0.5))) == 0.5
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from legible.improvement import improve
     from legible.mining import mine
     from legible.mining.ripper import RipperClassifier
-    from legible.play import collect
+    from legible.play import collect, evaluate_policy
     from legible.policies import load_policy, save_policy
     from legible.relations import generalise, load_relations
     from legible.relations.check import check_relations
@@ -47,6 +47,7 @@ __all__ = [
     "check_relations",
     "collect",
     "evaluate",
+    "evaluate_policy",
     "generalise",
     "improve",
     "load_policy",
@@ -67,7 +68,7 @@ __getattr__ = lazy_names(
         "improvement": ("improve",),
         "mining": ("mine",),
         "mining.ripper": ("RipperClassifier",),
-        "play": ("collect",),
+        "play": ("collect", "evaluate_policy"),
         "policies": ("load_policy", "save_policy"),
         "relations": ("generalise", "load_relations"),
         "relations.check": ("check_relations",),

@@ -20,6 +20,7 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -55,7 +56,8 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     except OSError as error:
         raise LegibleError(f"{path}: cannot be written ({error.strerror or error}).") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing can be removed
+            part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -77,7 +79,7 @@ def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -
     path
         The file.
     key
-        The key that it must carry; None where any will do. Files of older versions carry none and are taken as they
+        The key that it must carry; none where any will do. Files of older versions carry none and are taken as they
         are.
     advice
         What to do about a file that is damaged.
@@ -97,7 +99,7 @@ def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -
     # Both were written, or neither.
     if (told is None) != (checksum is None) or (checksum is not None and str(checksum) != _checksum(arrays)):
         raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
-    if key is not None and told is not None and str(told) != key:
+    if key and told is not None and str(told) != key:
         raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
     return arrays
 
@@ -149,7 +151,7 @@ def read_json(path: Path, key: str | None = None, advice: str = "delete it") -> 
     told, checksum = document.pop(_KEY, None), document.pop(_CHECKSUM, None)
     if (told is None) != (checksum is None) or (checksum is not None and checksum != _json_checksum(document)):
         raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
-    if key is not None and told is not None and told != key:
+    if key and told is not None and told != key:
         raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
     return document
 

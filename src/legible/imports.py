@@ -24,7 +24,9 @@ from legible.errors import LegibleError
 # What the extras of pyproject.toml install, as it is imported.
 PACKAGES_OF_EXTRAS = {
     "highway": ("highway_env",),
+    "hub": ("huggingface_hub", "yaml"),
     "human": ("pygame",),
+    "onnx": ("onnxruntime",),
     "pacman": ("pacai",),
     "pandas": ("pandas",),
     "ray": ("ray",),

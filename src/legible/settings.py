@@ -1,7 +1,7 @@
 """Settings: every number of a study, written once.
 
 The dataclasses here are the single source of the command line's options, of settings files (TOML) and of their help:
-the sentences in the docstrings are what people read.
+every field is annotated with its type and with the sentence that people read.
 
 - `StudySettings`: all of them; `StudySettings.paper` and `StudySettings.quick` are presets.
 - `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `BaselineSettings`: one for each step.
@@ -10,13 +10,11 @@ the sentences in the docstrings are what people read.
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from legible.errors import LegibleError, did_you_mean
 
@@ -26,6 +24,7 @@ Precedence = Literal["positive", "negative"]
 Candidates = Literal["weaknesses", "confirmed"]
 Order = Literal["mined", "effect", "negative-first"]
 STEP_LIMIT = 100_000
+MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
 SINGLE_BATCH, SINGLE_UNIT = 25, 100
 
@@ -36,60 +35,39 @@ class SettingsError(LegibleError):
 
 @dataclass(frozen=True)
 class MiningSettings:
-    """What decides which rules are mined.
+    """What decides which rules are mined."""
 
-    Parameters
-    ----------
-    held_out
-        Share of the episodes that learning does not see and on which rules are judged.
-    sampled
-        Share of the other states from which rules are learned.
-    importance
-        How the importance of features is found: "lime", "none" (all features count the same), or the name of a method
-        of your own.
-    lime_states
-        How many states LIME explains.
-    lime_samples
-        Samples that LIME draws for each state.
-    lime_pools
-        Independent pools that these samples are drawn from.
-    kernel_width
-        Width of LIME's kernel, as a multiple of the root of the number of features.
-    kernel_counts_numeric
-        Whether only numeric features count for the kernel's width.
-    learner
-        What learns rules: "ripper", or the name of a learner of your own.
-    optimizations
-        RIPPER's rounds of optimisation.
-    prune_fraction
-        Share of the states on which RIPPER prunes rules.
-    description_length_allowance
-        Bits by which RIPPER's description may grow before it stops.
-    min_accuracy
-        Share of the held-out states that trigger a rule in which it must be right.
-    min_coverage
-        Share of the held-out states that must trigger a rule.
-    criterion
-        What accuracy means. "agreement", as in the paper: of the states that trigger the rule, the share in which the
-        policy did as the rule says. "purity": the share of included states among the included and excluded ones, which
-        is stricter for negative rules, since nearly any of them agrees with an action that is rarely taken.
-    """
-
-    held_out: float = 0.2
-    sampled: float = 1.0
-    importance: str = "lime"
-    lime_states: int = 100
-    lime_samples: int = 5000
-    lime_pools: int = 100
-    kernel_width: float = 0.75
-    kernel_counts_numeric: bool = False
-    learner: str = "ripper"
-    optimizations: int = 2
-    prune_fraction: float = 1 / 3
-    description_length_allowance: float = 64.0
-    min_accuracy: float = 0.9
-    min_coverage: float = 0.01
-    criterion: Criterion = "agreement"
+    held_out: Annotated[float, "Share of the episodes that learning does not see and on which rules are judged."] = 0.2
+    sampled: Annotated[float, "Share of the other states from which rules are learned."] = 1.0
+    importance: Annotated[
+        str,
+        'How the importance of features is found: "lime", "none" (all features count the same), or the name of a '
+        "method of your own.",
+    ] = "lime"
+    lime_states: Annotated[int, "How many states LIME explains."] = 100
+    lime_samples: Annotated[int, "Samples that LIME draws for each state."] = 5000
+    lime_pools: Annotated[int, "Independent pools that these samples are drawn from."] = 100
+    kernel_width: Annotated[
+        float,
+        "Width of LIME's kernel, as a multiple of the root of the number of features.",
+    ] = 0.75
+    kernel_counts_numeric: Annotated[bool, "Whether only numeric features count for the kernel's width."] = False
+    learner: Annotated[str, 'What learns rules: "ripper", or the name of a learner of your own.'] = "ripper"
+    optimizations: Annotated[int, "RIPPER's rounds of optimisation."] = 2
+    prune_fraction: Annotated[float, "Share of the states on which RIPPER prunes rules."] = 1 / 3
+    description_length_allowance: Annotated[
+        float,
+        "Bits by which RIPPER's description may grow before it stops.",
+    ] = 64.0
+    min_accuracy: Annotated[float, "Share of the held-out states that trigger a rule in which it must be right."] = 0.9
+    min_coverage: Annotated[float, "Share of the held-out states that must trigger a rule."] = 0.01
+    criterion: Annotated[
+        Criterion,
+        'What accuracy means. "agreement", as in the paper: of the states that trigger the rule, the share in '
+        'which the policy did as the rule says. "purity": the share of included states among the included and '
+        "excluded ones, which is stricter for negative rules, since nearly any of them agrees with an action that "
+        "is rarely taken.",
+    ] = "agreement"
 
     def __post_init__(self) -> None:
         for name in ("held_out", "sampled"):
@@ -130,37 +108,27 @@ class MiningSettings:
 
 @dataclass(frozen=True)
 class PlaySettings:
-    """How episodes are played.
+    """How episodes are played."""
 
-    Parameters
-    ----------
-    epsilon
-        Share of actions that are taken at random, guided and unguided alike.
-    epsilon_when_guided
-        Whether random actions are taken in states in which a rule triggers, too (among those that the rules leave). If
-        not, guidance also spares the policy its random actions there, which is an advantage of its own.
-    sample
-        Whether actions are drawn by the policy's probabilities, guided and unguided alike; else the best is taken.
-    precedence
-        Which rules win where they conflict: "positive" is the paper's Algorithm 1.
-    batch
-        Episodes side by side in a unit of work.
-    unit_episodes
-        Episodes in a unit of work.
-    step_limit
-        Steps after which an endless episode is cut off.
-    cost
-        An entry of the environment's infos that is added up beside the reward; "" for none.
-    """
-
-    epsilon: float = 0.0
-    epsilon_when_guided: bool = True
-    sample: bool = False
-    precedence: Precedence = "positive"
-    batch: int = 256
-    unit_episodes: int = 2500
-    step_limit: int = STEP_LIMIT
-    cost: str = ""
+    epsilon: Annotated[float, "Share of actions that are taken at random, guided and unguided alike."] = 0.0
+    epsilon_when_guided: Annotated[
+        bool,
+        "Whether random actions are taken in states in which a rule triggers, too (among those that the rules "
+        "leave). If not, guidance also spares the policy its random actions there, which is an advantage of its "
+        "own.",
+    ] = True
+    sample: Annotated[
+        bool,
+        "Whether actions are drawn by the policy's probabilities, guided and unguided alike; else the best is taken.",
+    ] = False
+    precedence: Annotated[
+        Precedence,
+        'Which rules win where they conflict: "positive", as in the paper\'s Algorithm 1, or "negative".',
+    ] = "positive"
+    batch: Annotated[int, "Episodes side by side in a unit of work."] = 256
+    unit_episodes: Annotated[int, "Episodes in a unit of work."] = 2500
+    step_limit: Annotated[int, "Steps after which an endless episode is cut off."] = STEP_LIMIT
+    cost: Annotated[str, 'An entry of the environment\'s infos that is added up beside the reward; "" for none.'] = ""
 
     @property
     def words(self) -> str:
@@ -182,25 +150,19 @@ class PlaySettings:
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """What decides the verdicts.
+    """What decides the verdicts."""
 
-    Parameters
-    ----------
-    episodes
-        Episodes for the unguided policy and for each rule set in screening (the paper: 250 in PAC-Man, 100 on the
-        road).
-    alpha
-        Level of all tests.
-    confirmation_episodes
-        Episodes of the fresh block on which candidates are confirmed; 0 leaves confirmation out.
-    objective
-        What guidance is to raise: "mean", the mean return.
-    """
-
-    episodes: int = 250
-    alpha: float = 0.05
-    confirmation_episodes: int = 500
-    objective: str = "mean"
+    episodes: Annotated[
+        int,
+        "Episodes for the unguided policy and for each rule set in screening (the paper: 250 in PAC-Man, 100 on "
+        "the road).",
+    ] = 250
+    alpha: Annotated[float, "Level of all tests."] = 0.05
+    confirmation_episodes: Annotated[
+        int,
+        "Episodes of the fresh block on which candidates are confirmed; 0 leaves confirmation out.",
+    ] = 500
+    objective: Annotated[str, 'What guidance is to raise: "mean", the mean return.'] = "mean"
 
     def __post_init__(self) -> None:
         if self.episodes < 2:
@@ -213,27 +175,19 @@ class EvaluationSettings:
 
 @dataclass(frozen=True)
 class ImprovementSettings:
-    """What decides the composition.
+    """What decides the composition."""
 
-    Parameters
-    ----------
-    episodes
-        Episodes for each step of the composition.
-    final_episodes
-        Episodes of the figure that is quoted: base and composition on the same fresh seeds.
-    candidates
-        Which rule sets are tried: "weaknesses" (the paper: Welch's p below alpha) or only "confirmed" ones.
-    most_candidates
-        Try at most this many, the largest screening differences first; 0 tries all.
-    order
-        In which order: as "mined" (the paper), by "effect", or "negative-first".
-    """
-
-    episodes: int = 500
-    final_episodes: int = 1000
-    candidates: Candidates = "weaknesses"
-    most_candidates: int = 20
-    order: Order = "mined"
+    episodes: Annotated[int, "Episodes for each step of the composition."] = 500
+    final_episodes: Annotated[
+        int,
+        "Episodes of the figure that is quoted: base and composition on the same fresh seeds.",
+    ] = 1000
+    candidates: Annotated[
+        Candidates,
+        'Which rule sets are tried: "weaknesses" (the paper: Welch\'s p below alpha) or only "confirmed" ones.',
+    ] = "weaknesses"
+    most_candidates: Annotated[int, "Try at most this many, the largest screening differences first; 0 tries all."] = 20
+    order: Annotated[Order, 'In which order: as "mined" (the paper), by "effect", or "negative-first".'] = "mined"
 
     def __post_init__(self) -> None:
         for name in ("episodes", "final_episodes"):
@@ -247,40 +201,31 @@ class ImprovementSettings:
 
 @dataclass(frozen=True)
 class BaselineSettings:
-    """The paper's baselines.
+    """The paper's baselines."""
 
-    Parameters
-    ----------
-    random_tests
-        Random tests that block, and as many that enforce.
-    changes
-        Changes of the policy in each, one percent of the states apiece.
-    """
-
-    random_tests: int = 100
-    changes: int = 3
+    random_tests: Annotated[int, "Random tests that block, and as many that enforce."] = 100
+    changes: Annotated[int, "Changes of the policy in each, one percent of the states apiece."] = 3
 
 
 @dataclass(frozen=True)
 class StudySettings:
-    """Every number of a study.
+    """Every number of a study."""
 
-    Parameters
-    ----------
-    episodes
-        Episodes from which rules are mined.
-    time_limit
-        Seconds after which a unit of episodes is given up (0: never), for environments that hang.
-    sources
-        Where the rule sets that are tested come from, separated by commas: "mined" (the paper), "yours" (rules that
-        you give).
-    mining, play, evaluation, improvement, baselines
-        The steps' own settings.
-    """
-
-    episodes: int = 600
-    time_limit: float = 0.0
-    sources: str = "mined,yours"
+    episodes: Annotated[int, "Episodes from which rules are mined."] = 600
+    time_limit: Annotated[
+        float,
+        "Seconds after which a unit of episodes is given up (0: never), for environments that hang.",
+    ] = 0.0
+    most_failed: Annotated[
+        float,
+        "Share of the episodes of a stage that may fail (raise an error, give a reward that is no number, hang); with "
+        "more the study stops. Failed episodes count at their worst.",
+    ] = MOST_FAILED
+    sources: Annotated[
+        str,
+        'Where the rule sets that are tested come from, separated by commas: "mined" (the paper), "yours" (rules '
+        "that you give).",
+    ] = "mined,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
@@ -290,8 +235,10 @@ class StudySettings:
     def __post_init__(self) -> None:
         if self.episodes < 2:
             raise SettingsError(f"episodes must be at least 2, to learn rules and to judge them, got {self.episodes}.")
-        if self.time_limit < 0:
+        if not self.time_limit >= 0:
             raise SettingsError(f"time_limit cannot be negative, got {self.time_limit}.")
+        if not 0.0 <= self.most_failed < 1.0:
+            raise SettingsError(f"most_failed is a share from 0 up to but not including 1, got {self.most_failed}.")
 
     @classmethod
     def paper(cls) -> StudySettings:
@@ -400,30 +347,20 @@ def all_settings() -> tuple[Setting, ...]:
     """Return every setting, those of the whole study first.
 
     >>> [setting.dotted for setting in all_settings()][:3]
-    ['episodes', 'time_limit', 'mining.held_out']
+    ['episodes', 'time_limit', 'sources']
     """
     return tuple(sorted(_settings_of(StudySettings, ""), key=lambda setting: setting.section != ""))
 
 
 def _settings_of(kind: type[Any], section: str) -> Iterator[Setting]:
-    hints, helps, defaults = get_type_hints(kind), _parameters(kind), kind()
+    hints, defaults = get_type_hints(kind, include_extras=True), kind()
     for f in fields(kind):
-        if is_dataclass(hints[f.name]):
-            yield from _settings_of(hints[f.name], f.name)
+        hint = hints[f.name]
+        if isinstance(hint, type) and is_dataclass(hint):
+            yield from _settings_of(hint, f.name)
         else:
-            yield Setting(section, f.name, hints[f.name], getattr(defaults, f.name), helps[f.name])
-
-
-def _parameters(kind: type[Any]) -> dict[str, str]:
-    """Return what the docstring of a class says about each parameter."""
-    section = inspect.cleandoc(kind.__doc__ or "").partition("Parameters\n----------\n")[2]
-    entries = re.split(r"^(?=\S)", section, flags=re.MULTILINE)
-    found: dict[str, str] = {}
-    for entry in filter(None, entries):
-        names, _, text = entry.partition("\n")
-        for name in names.split(","):
-            found[name.strip()] = " ".join(text.split())
-    return found
+            value_type, meaning = get_args(hint)
+            yield Setting(section, f.name, value_type, getattr(defaults, f.name), meaning)
 
 
 def _check_word(settings: Any, name: str) -> None:

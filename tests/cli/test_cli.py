@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from legible import __version__
+
 ZOO = Path(__file__).parents[2] / "zoo" / "PacmanSmall" / "dqn" / "0.safetensors"
 SMALL = "legible/PacmanSmall-v0"
 
@@ -84,8 +86,61 @@ def test_train_writes_a_policy_and_export_hands_it_to_stable_baselines(tmp_path)
     assert first.predict(row, deterministic=True)[0] == second.predict(row, deterministic=True)[0]
 
 
-def test_help_names_the_commands() -> None:
+HEAVY = ("gymnasium", "numba", "numpy", "torch")
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("run", "--help"), ("relations", "check", "--help"), ("settings",)])
+def test_help_imports_nothing_that_takes_long(words: tuple[str, ...]) -> None:
+    program = f"""
+import sys, legible
+sys.argv = ["legible", *{words!r}]
+try:
+    if {words!r}:
+        from legible.cli import main
+        main()
+finally:
+    print("imported:", *(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.split() == ["imported:"]
+
+
+def test_help_names_the_commands_and_their_groups() -> None:
     done = legible("--help")
     assert done.returncode == 0
-    assert "play" in done.stdout
-    assert "relations" in done.stdout
+    for word in ("A study", "Its steps, each alone", "Policies and environments", "play", "relations", "Tab completes"):
+        assert word in done.stdout
+    alone = legible()
+    assert (alone.returncode, alone.stderr) == (2, "")
+    assert "Its steps, each alone" in alone.stdout
+    assert legible("--version").stdout == f"legible {__version__}\n"
+
+
+def test_help_of_a_command_shows_its_own_options_first() -> None:
+    shown = legible("run", "--help").stdout
+    places = [
+        shown.index(word)
+        for word in ("ENV|DIR", "--with-baselines", "--seed", "--workers", "--episodes", "--mining.min-accuracy")
+    ]
+    assert places == sorted(places)
+    assert "Settings of rule mining" in shown
+    assert "[default: 0.9]" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("legible rel", "plain,relations"),
+        ("legible relations ", "plain,check"),
+        ("legible run legible/PacmanSm", "plain,legible/PacmanSmall-v0"),
+        ("legible run CartPole-v1 zoo:PacmanSmall/dqn/", "plain,zoo:PacmanSmall/dqn/0"),
+        ("legible run CartPole-v1 p.zip --evaluation.ep", "plain,--evaluation.episodes"),
+        ("legible run CartPole-v1 p.zip --mining.criterion ", "plain,purity"),
+        ("legible relations show legible/PacmanSmall-v0 tu", "plain,turn"),
+    ],
+)
+def test_tab_completes(monkeypatch, words: str, found: str) -> None:
+    monkeypatch.setenv("_LEGIBLE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+    assert found in legible().stdout.splitlines()

@@ -1,11 +1,11 @@
 """The commands of a study as a person types them, in one process: what they print, their exit codes, their mistakes."""
 
-import inspect
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,9 +16,8 @@ import pytest
 import mirror_world
 from flawed_network import save_flawed_network
 from legible import cli
-from legible.cli.options import default_folder, environment_spec
+from legible.cli.choice import default_folder, environment_spec
 from legible.cli.study import run
-from legible.engines import InProcess
 from legible.errors import LegibleError
 from legible.settings import all_settings
 from legible.study import Study
@@ -122,18 +121,15 @@ def words_for(place: Path, out: Path) -> list[object]:
     ]
 
 
-def run_nothing(_engine: InProcess, _function: object, _shared: object, units: list, **_: object) -> Iterator:
-    assert not units
-    return iter(())
-
-
-def test_run_ends_with_verdict_weaknesses_gain_and_report(legible, studied, monkeypatch) -> None:
-    monkeypatch.setattr(InProcess, "run", run_nothing)  # everything is there
+def test_run_ends_with_verdict_weaknesses_gain_and_report(legible, studied) -> None:
+    played = {path: path.stat().st_mtime_ns for path in (studied / "units").iterdir()}
     done = legible("run", studied, "--trust", "--engine", "inline")
     assert done.code == 0, done.err
-    assert "The policy is weak" in done.out
-    assert "1. The policy " in done.out
-    assert "95 % CI" in done.out
+    assert {path: path.stat().st_mtime_ns for path in (studied / "units").iterdir()} == played  # nothing twice
+    said = " ".join(done.out.split())  # lines break anywhere, and numbers stay with their units by narrow spaces
+    assert "The policy is weak" in said
+    assert "1. The policy " in said
+    assert "(95 % CI " in said
     assert str(studied / "guided.safetensors") in done.out
     assert done.out.rstrip().endswith(f"Report: {studied / 'report.html'}")
     assert "<html" in (studied / "report.html").read_text()[:300]
@@ -210,8 +206,8 @@ def test_without_relations_it_says_that_they_would_tell_more(legible, place, tmp
 
 
 def test_every_setting_is_an_option() -> None:
-    names = inspect.signature(run).parameters
-    assert {setting.dotted.replace(".", "__") for setting in all_settings()} <= set(names)
+    options = {name for parameter in run.params for name in parameter.opts}
+    assert {f"--{setting.dotted.replace('_', '-')}" for setting in all_settings()} <= options
 
 
 def test_options_come_after_the_file_and_the_file_after_the_preset(legible, place, tmp_path) -> None:
@@ -242,10 +238,52 @@ def test_arguments_and_wrappers_of_the_environment(legible, place, tmp_path) -> 
     assert (spec.arguments, spec.wrappers) == ({"noise": 0.25}, (wrapper,))
 
 
+def test_normalisation_of_the_policys_observations(legible, place, tmp_path) -> None:
+    shutil.copy(place / "policy.safetensors", tmp_path)
+    words = words_for(place, tmp_path / "beside")
+    words[1] = tmp_path / "policy.safetensors"
+    statistics = "mean = [0, 0, 0, 0, 1]\nvar = [1, 1, 1, 1, 4]\nepsilon = 1e-8\nclip = 10\n"
+    (tmp_path / "policy.normalisation.toml").write_text(statistics)
+    done = legible("mine", *words)
+    assert done.code == 0, done.err
+    assert f"Observations are normalised with {tmp_path / 'policy.normalisation.toml'}" in done.err
+    assert Study.open(tmp_path / "beside", trust=True).policy.normalisation.mean[4] == 1
+    words[words.index(tmp_path / "beside")] = tmp_path / "without"
+    without = legible("mine", *words, "--normalisation", "none")
+    assert (without.code, "normalised" in without.err) == (0, False)
+    assert Study.open(tmp_path / "without", trust=True).policy.normalisation is None
+    wrong = legible("check", WORLD, tmp_path / "policy.safetensors", "--normalisation", "nowhere.npz")
+    assert wrong.code == 2
+    assert "nowhere.npz" in wrong.err
+
+
+def test_a_function_can_be_the_policy_if_the_person_names_it(legible, place, tmp_path) -> None:
+    words = words_for(place, tmp_path / "s")
+    words[1] = "mirror_world:scores"
+    unclear = legible("mine", *words)
+    assert unclear.code == 2
+    assert "say whether it is values" in unclear.err
+    assert "--policy-output" in unclear.err
+    done = legible("mine", *words, "--policy-output", "values")
+    assert done.code == 0, done.err
+    assert legible("explain", tmp_path / "s", "--trust", "--engine", "inline").code == 0
+    document = json.loads((tmp_path / "s" / "study.json").read_text())
+    document |= {"environment": "CartPole-v1", "wrappers": []}
+    document.pop("_checksum")
+    (tmp_path / "s" / "study.json").write_text(json.dumps(document))
+    refused = legible("explain", tmp_path / "s")
+    assert refused.code == 2
+    assert "would import the module 'mirror_world'" in refused.err
+    played = legible("play", WORLD, "mirror_world:scores", "--policy-output", "values")
+    assert played.code == 0, played.err
+
+
 def test_folders_are_named_after_environment_and_policy() -> None:
     assert default_folder("my_levels:tiny", "runs/best.safetensors") == Path("studies/tiny-best")
     assert default_folder("legible/PacmanSmall-v0", "zoo:PacmanSmall/dqn/0") == Path("studies/PacmanSmall-dqn-0")
     assert default_folder("CartPole-v1", "zoo:Other/ppo/1") == Path("studies/CartPole-Other-ppo-1")
+    assert default_folder("CartPole-v1", "hf:sb3/dqn-CartPole-v1") == Path("studies/CartPole-sb3-dqn-CartPole-v1")
+    assert default_folder("CartPole-v1", "agents.mine:best") == Path("studies/CartPole-agents.mine-best")
 
 
 def test_arguments_are_toml_or_texts() -> None:
@@ -283,11 +321,45 @@ def test_wrappers_and_ids_with_a_module_need_trust_too(legible, studied, tmp_pat
     for change, module in (
         ({"environment": "CartPole-v1", "wrappers": ["os:system"]}, "os"),
         ({"environment": "antigravity:CartPole-v1"}, "antigravity"),
+        (
+            {"environment": "highway-v0", "arguments": {"config": {"other_vehicles_type": "antigravity.Car"}}},
+            "antigravity",
+        ),
     ):
         (tmp_path / "received" / "study.json").write_text(json.dumps({**document, **change}))
         done = legible("explain", tmp_path / "received")
         assert done.code == 2
         assert f"would import {module}" in done.err
+
+
+def test_table_files_that_name_code_need_trust(legible, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "table1.toml").write_text(
+        'title = "T"\nkind = "weaknesses"\n[paper]\n[studies]\nMine = "s.toml"\n'
+    )
+    (tmp_path / "experiments" / "s.toml").write_text(
+        '[[row]]\nname = "small"\nenvironment = "planted:make"\npolicy = "zoo:PacmanSmall/dqn/{seed}"\n'
+    )
+    (tmp_path / "planted.py").write_text("open('ran', 'w')")
+    done = legible("reproduce", "table1")
+    assert done.code == 2
+    assert "s.toml: its environment names planted:make, so making it would import planted." in done.err
+    assert "--trust" in done.err
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"environment": 5}, {"arguments": [1]}, {"wrappers": "os:system"}, {"wrappers": [1]}]
+)
+def test_a_folder_that_names_no_environment_is_damaged(legible, studied, tmp_path, change) -> None:
+    shutil.copytree(studied, tmp_path / "received")
+    document = json.loads((tmp_path / "received" / "study.json").read_text())
+    document.pop("_checksum")
+    (tmp_path / "received" / "study.json").write_text(json.dumps({**document, **change}))
+    done = legible("explain", tmp_path / "received", "--trust")
+    assert done.code == 2
+    assert "study.json: is damaged" in done.err
 
 
 def test_a_file_of_the_current_folder_takes_no_packages_place(studied, tmp_path) -> None:
@@ -297,6 +369,71 @@ def test_a_file_of_the_current_folder_takes_no_packages_place(studied, tmp_path)
             command = [sys.executable, *(["-P"] if start[0] == "-c" else []), *start, *words]
             subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert not (tmp_path / "ran").exists()
+
+
+# ---- places where nothing can be written ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def read_only(studied, tmp_path, monkeypatch):
+    """A finished study in which nothing can be written, made or locked, as on a read-only file system."""
+    folder = tmp_path / "read-only"
+    shutil.copytree(studied, folder)
+    (folder / "lock").unlink(missing_ok=True)
+    (folder / "report.html").unlink()
+    (folder / "plots").rename(tmp_path / "plots of before")
+    writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    watched = {"open", "os.mkdir", "os.remove", "os.rename", "os.rmdir"}
+
+    def refuse(event: str, arguments: tuple[object, ...]) -> None:
+        if event not in watched or not guarding or not str(arguments[0]).startswith(str(folder)):
+            return
+        if event != "open" or int(arguments[2]) & writing:
+            raise OSError(errno.EROFS, "Read-only file system", str(arguments[0]))
+
+    guarding = [True]
+    sys.addaudithook(refuse)
+    yield folder
+    guarding.clear()  # a hook stays for as long as the process
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("explain", "The most telling weakness"),
+        ("play", "Rules triggered in"),
+        ("mine", "Agrees"),
+        ("evaluate", "Unguided: mean return"),
+        ("improve", "Rules of the guided policy"),
+    ],
+)
+def test_a_finished_study_can_be_read_where_nothing_can_be_written(legible, read_only, command, words) -> None:
+    done = legible(command, read_only, "--trust")
+    assert done.code == 0, done.err
+    assert words in done.out
+
+
+def test_a_report_and_a_comparison_of_a_study_where_nothing_can_be_written(
+    legible, read_only, studied, tmp_path
+) -> None:
+    assert legible("compare", read_only, studied, "--trust").code == 0
+    done = legible("report", read_only, "--trust", "--out", tmp_path / "elsewhere")
+    assert done.code == 0, done.err
+    assert done.out.strip() == f"Report: {tmp_path / 'elsewhere' / 'report.html'}"
+    assert (tmp_path / "elsewhere" / "plots" / "verdicts.csv").is_file()
+    done = legible("report", read_only, "--trust", "--out", tmp_path / "mine.html")
+    assert done.out.strip() == f"Report: {tmp_path / 'mine.html'}"
+    assert legible("report", read_only, "--trust", "--html", tmp_path / "again.html").code == 0
+    both = legible("report", read_only, "--trust", "--html", tmp_path / "a.html", "--out", tmp_path / "b")
+    assert (both.code, "give one of them" in both.err) == (2, True)
+
+
+def test_what_has_to_be_written_says_where_it_cannot(legible, read_only) -> None:
+    done = legible("report", read_only, "--trust")
+    assert done.code == 2
+    assert "cannot be" in done.err
+    assert "Read-only file system" in done.err
+    assert len(done.err.splitlines()) == 1
 
 
 # ---- mistakes ------------------------------------------------------------------------------------------------------

@@ -316,9 +316,9 @@ def test_a_broken_environment_is_reported_with_its_own_error_and_the_rest_is_kep
     good = run_units(SETUP, [Unit((0,), (1,))], store=store)
     assert len(good) == 1
     setup = replace(SETUP, environment=EnvironmentSpec("evaluation.test_evaluation:Broken"))
-    with pytest.raises(UnitFailedError, match=r"1 of 1 units failed.*the motor is on fire"):
+    with pytest.raises(UnitFailedError, match=r"1 of the 1 episodes failed.*guided: seed 1 .*the motor is on fire"):
         run_units(setup, [Unit((0,), (1,))], store=store)
-    assert len(store) == 1
+    assert len(store) == 3  # that the unit failed, and what came of its episode, so that neither is tried again
 
 
 def test_a_cost_that_the_user_names_is_added_up() -> None:

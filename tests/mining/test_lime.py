@@ -558,8 +558,26 @@ def test_scores_that_are_no_numbers_show_what_was_drawn() -> None:
     background, states, intervals, space = small_case()
 
     def policy(observations: np.ndarray) -> np.ndarray:
-        level = np.where(len(observations) > len(states), -np.inf, 0.0)
+        level = np.where(len(observations) > len(states), np.inf, 0.0)
         return np.full((len(observations), ACTIONS), level)
 
     with pytest.raises(LimeError, match=r"for the drawn observation \[[01]\.0, "):
         lime_importance(policy, background, states, intervals, space, seed=0)
+
+
+def test_where_everything_is_blocked_all_actions_are_alike() -> None:
+    """The scores of a guided policy whose rules block every action: any of them may be taken."""
+    background, states, intervals, space = small_case()
+
+    def with_level(level: float):
+        def policy(observations: np.ndarray) -> np.ndarray:
+            scores = np.tile(np.arange(ACTIONS, dtype=float), (len(observations), 1))
+            scores[observations[:, 0] > 0] = level
+            return scores
+
+        return policy
+
+    blocked, alike = (
+        lime_importance(with_level(level), background, states, intervals, space, seed=0) for level in (-np.inf, 0.0)
+    )
+    np.testing.assert_array_equal(blocked.weights, alike.weights)

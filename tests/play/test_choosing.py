@@ -22,6 +22,7 @@ from legible.play import (
 from legible.policies import PolicyError, load_policy
 from legible.streams import policy_keys
 from play.playing import network, play
+from play.spaces_environments import Matrix, Picture, Walk, make_model
 from toy_environments import Constant, Rowwise, Scripted
 
 STEPS = np.zeros(20_000, np.int64)
@@ -217,3 +218,17 @@ def test_policies_that_fit_pass() -> None:
 def test_policies_that_do_not_fit_are_refused(policy: Any, words: str) -> None:
     with pytest.raises(LegibleError, match=words):
         check_policy(policy, 7, 2)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "environment", "said"),
+    [
+        ("RecurrentPPO", Walk, "the policy remembers earlier observations: legible play works already"),
+        ("SAC", Matrix, "the policy's actions are Box: legible play works already, a study does not yet"),
+        ("DQN", Picture, "the policy reads pictures"),
+    ],
+)
+def test_what_cannot_be_studied_yet_is_refused_and_can_be_played(algorithm, environment, said) -> None:
+    policy = load_policy(make_model(algorithm, environment()))
+    with pytest.raises(LegibleError, match=said):
+        check_policy(policy, policy.n_features, policy.n_actions)

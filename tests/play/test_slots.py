@@ -1,15 +1,14 @@
 """Places for episodes: what is opened, what is closed, what is refused."""
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from legible.environments import EnvironmentSpec, UnfitEnvironmentError
 from legible.errors import LegibleError
-from legible.play import (
-    SingleSlots,
-    make_slots,
-)
+from legible.play import SingleSlots, SpaceSlots, make_slots, make_space_slots
+from play import spaces_environments
 from play.playing import play
 from toy_environments import Constant, Scripted, Spaces
 
@@ -74,3 +73,30 @@ def test_there_must_be_a_slot(n: int) -> None:
 def test_a_vector_environment_is_no_environment() -> None:
     with pytest.raises(UnfitEnvironmentError, match="a SyncVectorEnv is no environment"):
         make_slots(SyncVectorEnv([Scripted]), 2)
+
+
+def test_masks_are_not_passed_over_where_studies_play() -> None:
+    with pytest.raises(UnfitEnvironmentError, match="masks actions: legible play heeds that"):
+        make_slots(f"{spaces_environments.__name__}:Masked", 2)
+
+
+def test_slots_of_any_spaces_show_masks_and_leave_idle_rows_alone() -> None:
+    slots = make_space_slots(f"{spaces_environments.__name__}:MaskedParts", 3)
+    slots.start(np.array([0, 2]), [5, 6])
+    env = spaces_environments.MaskedParts()
+    for row, seed in ((0, 5), (1, 5), (2, 6)):  # what was never used shows the first observation
+        np.testing.assert_array_equal(slots.observations[row], env.reset(seed=seed)[0])
+        if row != 1:
+            np.testing.assert_array_equal(slots.masks[row], env.action_masks())
+    before = slots.observations.copy()
+    slots.step(np.array([[0, int(mask[4])] for mask in slots.masks]), np.array([True, False, False]))
+    assert (slots.observations != before).any(axis=1).tolist() == [True, False, False]
+    slots.close()
+
+
+def test_masks_that_allow_nothing_or_do_not_fit_are_named() -> None:
+    for mask, said in (([False] * 5, "allows no action in the episode with seed 3"), ([True] * 4, "has 4 entries")):
+        env = spaces_environments.MaskedParts()
+        env.action_masks = lambda mask=mask: np.array(mask)
+        with pytest.raises(UnfitEnvironmentError, match=said):
+            SpaceSlots([env]).start(np.array([0]), [3])

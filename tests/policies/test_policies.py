@@ -412,7 +412,7 @@ class TestModules:
         with pytest.raises(UnclearPolicyError, match="how many actions Dueling has") as caught:
             load_policy(Dueling(), output="values")
         assert caught.value.argument == "n_actions"
-        with pytest.raises(PolicyError, match="output='q' is none of"):
+        with pytest.raises(PolicyError, match="'q' is no output of a policy"):
             load_policy(Dueling(), output="q")
         with pytest.raises(PolicyError, match="encoding does not apply to Dueling"):
             load_policy(Dueling(), output="values", encoding=Plain(2))

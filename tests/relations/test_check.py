@@ -12,9 +12,9 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from gymnasium import spaces
 from gymnasium.envs.classic_control import AcrobotEnv
-from typer.testing import CliRunner
 
 from legible import cli
 from legible.environments import EnvironmentSpec, shipped_features

@@ -72,6 +72,15 @@ def test_defaults_that_speak_of_other_names_are_left_out_and_told(tmp_path) -> N
         asked_for.texts[0].relations(OWN)
 
 
+def test_only_names_that_are_not_there_leave_defaults_out() -> None:
+    """Kinds that do not fit are a mistake of the names; the study says so instead of going on without relations."""
+    env = gymnasium.make(SMALL)
+    space = resolve_names(env).space.with_kinds({"food.north": "numeric"})
+    (turn,) = resolve_relations(env, space).texts
+    with pytest.raises(RelationError, match=r"'food\.north' is numeric but 'food\.east' is categorical"):
+        turn.relations(space)
+
+
 def test_texts_say_where_they_are_from() -> None:
     (text,) = resolve_relations("CartPole-v1", resolve_names(gymnasium.make("CartPole-v1")).space).texts
     (file,) = shipped_relations("CartPole-v1")

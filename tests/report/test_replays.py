@@ -155,7 +155,7 @@ def test_an_episode_that_goes_another_way_alone_is_recorded_in_its_unit(pacman_s
         asked.append((unit.seeds[episode], unit.treatments[episode]))
         return record_episode(setup, unit, episode)
 
-    monkeypatch.setattr("legible.report.replays.record_episode", watched)
+    monkeypatch.setattr("legible.evaluation.blocks.record_episode", watched)
     lone = record_choices(blocks, [choice])[0]
     assert asked == []
     # As if the small unit had given other bits: the known returns are those of another episode.

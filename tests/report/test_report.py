@@ -217,7 +217,7 @@ def test_the_command_to_run_it_again_names_all_that_was_given(pacman_study, tmp_
         relations=[],
         rules=["+North <- food.north"],
         veto=["-East <- not open.east"],
-        names=pacman_study.space.with_kinds({"food.north": "numeric"}),  # not what the environment says
+        names=pacman_study.space.with_kinds({"food.south": "numeric"}),  # not what the environment says
         seed=3,
         settings=pacman_study.settings,
         engine=pacman_study.engine,

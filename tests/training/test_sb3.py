@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import pickle
+import zipfile
 from itertools import pairwise
 
 import numpy as np
@@ -113,12 +116,52 @@ def test_replay_buffer_is_kept(tmp_path) -> None:
     model.learn(600)
     checkpoint = _Checkpoint(tmp_path / "p", {"algorithm": "dqn"})
     checkpoint.save(model)
-    again = checkpoint.load(envs(), "cpu")
-    assert isinstance(again, DQN)
+    again = DQN("MlpPolicy", envs(), device="cpu", seed=1, **sb3_arguments(DQN_SETTINGS))
+    checkpoint.restore(again)
+    assert (again.num_timesteps, again._n_updates, again._n_calls) == (600, model._n_updates, model._n_calls)
+    assert again.exploration_rate == model.exploration_rate
+    for one, other in zip(again.policy.parameters(), model.policy.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert again.policy.optimizer.state_dict()["state"].keys() == model.policy.optimizer.state_dict()["state"].keys()
     assert again.replay_buffer.full
     assert again.replay_buffer.pos == model.replay_buffer.pos
     for name in ("observations", "next_observations", "actions", "rewards", "dones", "timeouts"):
         np.testing.assert_array_equal(getattr(again.replay_buffer, name), getattr(model.replay_buffer, name))
+
+
+def test_a_checkpoint_runs_no_code_and_damage_is_named(tmp_path) -> None:
+    """Stable-Baselines3 keeps pickles in its zips; a planted one is not opened."""
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    from legible.training.sb3 import _Checkpoint
+
+    envs = DummyVecEnv([lambda: EnvironmentSpec("CartPole-v1").make()])
+    model = DQN("MlpPolicy", envs, device="cpu", seed=0, **sb3_arguments(DQN_SETTINGS))
+    checkpoint = _Checkpoint(tmp_path / "p", {"algorithm": "dqn"})
+    checkpoint.save(model)
+    file = tmp_path / "p.checkpoint" / "0.zip"
+    bomb = pickle.dumps(RunsCode(str(tmp_path / "ran")))
+    planted = {"observation_space": {":type:": "Box", ":serialized:": base64.b64encode(bomb).decode()}}
+    with zipfile.ZipFile(file) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in {**parts, "data": json.dumps(planted).encode()}.items():
+            archive.writestr(name, content)
+    checkpoint.restore(model)
+    assert not (tmp_path / "ran").exists()
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(TrainingError, match=r"0\.zip is damaged .* remove .*p\.checkpoint to start again"):
+        checkpoint.restore(model)
+
+
+class RunsCode:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return open, (self.path, "w")
 
 
 def random_policy(kind: str, encoding: object, activation: str = "relu", **more: object) -> NetworkPolicy:

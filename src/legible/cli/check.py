@@ -1,46 +1,75 @@
-"""``legible check``: whether an environment is fit for a study."""
+"""``legible check``: whether an environment is fit for a study, or what is in a policy's file."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
+import rich_click as click
+from click.exceptions import Exit
 from rich.markup import escape
 
+from legible.cli.choice import environment_spec, load_typed_policy, options_of_policy
 from legible.cli.drawing import out, print_json
 from legible.cli.options import (
-    ArgOption,
-    EnvArgument,
-    JsonOption,
-    NamesOption,
-    VerboseOption,
-    WrapOption,
-    environment_spec,
+    env_argument,
+    environment_options,
+    json_option,
+    names_option,
+    policy_argument,
+    policy_options,
+    seed_option,
+    verbose_option,
 )
 
+if TYPE_CHECKING:
+    from legible.policies import PolicyDescription
+
 _MARKS = {"yes": "[green]✓[/]", "no": "[bold red]✗[/]", "mind": "[yellow]![/]"}
+_POLICY_FILES = {".zip", ".safetensors", ".cleanrl_model", ".pt", ".pth", ".onnx", ".ts"}
 
 
+@click.command
+@env_argument("ENV|POLICY", "Or a policy alone, to see what is in its file.")
+@policy_argument()
+@seed_option("Of the episodes that are tried.")
+@click.option(
+    "--time-limit",
+    metavar="X",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Seconds after which an episode is given up (0: never), for environments that hang.",
+)
+@names_option
+@environment_options
+@policy_options
+@json_option
+@verbose_option
 def check(
-    env: EnvArgument,
-    policy: Annotated[
-        str | None, typer.Argument(metavar="[POLICY]", help="Policy: a .zip or .safetensors file, or zoo:NAME.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the episodes that are tried.")] = 0,
-    names: NamesOption = None,
-    arg: ArgOption = None,
-    wrap: WrapOption = None,
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,  # noqa: ARG001 (read by main)
+    env: str,
+    policy: str | None,
+    seed: int,
+    time_limit: float,
+    names: Path | None,
+    arg: tuple[str, ...],
+    wrap: tuple[str, ...],
+    normalisation: str | None,
+    policy_output: str | None,
+    as_json: bool,
 ) -> None:
     """Check whether ENV is fit for a study: same seed, same episode; kinds of features; how long a study takes.
 
-    Ends with exit code 1 when it is not.
+    Ends with exit code 1 when it is not. A policy alone is described: what it reads and does, what it was trained on.
     """
+    if policy is None and _is_policy(env):
+        _describe(env, options_of_policy(normalisation, policy_output), as_json=as_json)
+        return
     from legible.study.check import check_env  # noqa: PLC0415
 
     spec = environment_spec(env, arg, wrap)
-    found = check_env(spec, policy, names=names, seed=seed)
+    loaded = None if policy is None else load_typed_policy(spec, policy, normalisation, policy_output)
+    found = check_env(spec, loaded, names=names, seed=seed, time_limit=time_limit or None)
     fit = all(finding.answer != "no" for finding in found)
     if as_json:
         print_json({"environment": env, "arguments": dict(spec.arguments), "fit": fit, "findings": found})
@@ -52,4 +81,68 @@ def check(
             )
         console.print(f"{escape(env)} is fit for a study." if fit else f"{escape(env)} is not fit for a study.")
     if not fit:
-        raise typer.Exit(1)
+        raise Exit(1)
+
+
+def _is_policy(target: str) -> bool:
+    """Whether a policy stands where an environment could: an address, a file, a folder of the RL Zoo."""
+    path = Path(target)
+    if target.startswith(("zoo:", "hf:")) or path.is_file() or path.suffix in _POLICY_FILES:
+        return True
+    return path.is_dir() and any(path.glob("*.zip"))
+
+
+def _describe(source: str, options: dict[str, str], *, as_json: bool) -> None:
+    """Print what is in a policy's file."""
+    from legible.guidance import GuidedPolicy  # noqa: PLC0415
+    from legible.play import why_no_study  # noqa: PLC0415
+    from legible.policies import describe_policy, load_policy  # noqa: PLC0415
+
+    policy = load_policy(source, typed=True, **options)  # type: ignore[arg-type]
+    guided = policy if isinstance(policy, GuidedPolicy) else None
+    found = describe_policy(source, policy if guided is None else guided.network)
+    not_yet = why_no_study(policy)
+    rules = 0 if guided is None else len(guided.rules.rules)
+    if as_json:
+        print_json({**found.as_dict(), "rules": rules, "fit": not_yet is None})
+        return
+    lines = _lines(found) + ([("rules", f"{rules}, which guide it")] if rules else [])
+    lines.append(("fit for a study", "yes" if not_yet is None else f"no, {not_yet}"))
+    console = out()
+    for name, text in lines:
+        console.print(f"[bold]{name}[/]: {escape(' '.join(text.split()))}", soft_wrap=True)
+
+
+def _lines(found: PolicyDescription) -> list[tuple[str, str]]:
+    """What is said about a policy, a name and a text a line; what its file does not say is left out."""
+    traits = ["remembers" if found.recurrent else "remembers nothing"]
+    traits.append("actions can be drawn" if found.stochastic else "always the same action")
+    said = {
+        "file": f"{found.source}, read as {found.format}",
+        "algorithm": found.algorithm and found.algorithm + _if(found.library_version, ", Stable-Baselines3 {}"),
+        "observations": found.observation_space or "not said",
+        "actions": found.action_space,
+        "scores": "none" if found.kind == "none" else f"{found.kind} of {found.n_actions} actions",
+        "behaviour": ", ".join(traits),
+        "normalisation": found.normalisation,
+        "environment": _environment(found),
+    }
+    training = found.training
+    if training is not None:
+        said["wrappers"] = ", ".join(training.wrappers)
+        said["stacked frames"] = str(training.frame_stack) if training.frame_stack > 1 else None
+    return [(name, text) for name, text in said.items() if text]
+
+
+def _environment(found: PolicyDescription) -> str:
+    if found.env_id is None:
+        return "not said"
+    told = f"{found.env_id}, says {found.env_id_from}"
+    if found.todays_env_id is None:
+        return told
+    changes = "; ".join(found.env_changes) or "nothing that shows"
+    return f"{told}; today {found.todays_env_id}. What changed: {changes}"
+
+
+def _if(value: str | None, text: str) -> str:
+    return text.format(value) if value else ""

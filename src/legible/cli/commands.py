@@ -9,53 +9,51 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import Any
 
-import typer
+import rich_click as click
 
+from legible import __version__
 from legible.cli.check import check
 from legible.cli.drawing import complain, say
 from legible.cli.play import play
-from legible.cli.relations import relations_app
+from legible.cli.relations import relations
 from legible.cli.reproduce import reproduce
 from legible.cli.study import baselines, compare, evaluate, explain, generalise, improve, mine, report, run, settings
 from legible.cli.training import export, train, zoo
 from legible.errors import LegibleError
 
 STOPPED = 130
-_STUDY = "A study"
-_STEPS = "Its steps, each alone"
-_OTHERS = "Policies and environments"
+PANELS: dict[str, tuple[click.Command, ...]] = {
+    "A study": (run, compare, settings),
+    "Its steps, each alone": (mine, generalise, evaluate, improve, explain, report, baselines),
+    "Policies and environments": (check, play, train, zoo, export, reproduce, relations),
+}
 
-app = typer.Typer(
-    help="Find out where a reinforcement-learning policy is weak, why, and mend it with rules.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+
+@click.group(
+    panels=[click.RichCommandPanel(title, [str(c.name) for c in commands]) for title, commands in PANELS.items()],
     context_settings={"help_option_names": ["--help", "-h"]},
+    epilog="Tab completes commands, options, environments, relations and zoo:NAME after "
+    "'eval \"$(_LEGIBLE_COMPLETE=bash_source legible)\"' (or zsh_source, fish_source) in your shell's start-up file.",
 )
-for panel, commands in {
-    _STUDY: (run, compare, settings),
-    _STEPS: (mine, generalise, evaluate, improve, explain, report, baselines),
-    _OTHERS: (check, play, train, zoo, export, reproduce),
-}.items():
-    for command in commands:
-        app.command(rich_help_panel=panel)(command)
-app.add_typer(relations_app, name="relations", rich_help_panel=_OTHERS)
-
-
-def _say_version(asked: bool) -> None:
-    if asked:
-        from legible import __version__  # noqa: PLC0415
-
-        typer.echo(f"legible {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _about(
-    version: bool = typer.Option(False, "--version", callback=_say_version, is_eager=True, help="Say the version."),
-) -> None:
+@click.version_option(__version__, message="legible %(version)s", help="Say the version.")
+def app() -> None:
     """Find out where a reinforcement-learning policy is weak, why, and mend it with rules."""
+
+
+def _own_options_first(command: click.Command) -> None:
+    """Let help show a command's arguments and its own options before those that it shares with others."""
+    if isinstance(command, click.RichGroup):
+        for inner in command.commands.values():
+            _own_options_first(inner)
+    elif isinstance(command, click.RichCommand):
+        command.panels = [click.RichOptionPanel("Arguments"), click.RichOptionPanel("Options")]
+
+
+for _commands in PANELS.values():
+    for _command in _commands:
+        _own_options_first(_command)
+        app.add_command(_command)
 
 
 def main() -> None:
@@ -83,23 +81,19 @@ def main() -> None:
 def _run() -> int:
     """Run a command and return its exit code."""
     try:
-        result: Any = app(standalone_mode=False)
-    except KeyboardInterrupt:
-        result = STOPPED
-    except Exception as error:
-        # Mistakes in the words themselves: Typer has its own copy of Click's exceptions, which all know their code.
-        if not hasattr(error, "exit_code") or not hasattr(error, "format_message"):
-            raise
-        complain(f"{error.format_message()} ('legible {_command()}--help' shows how it is used.)")
-        return int(error.exit_code)
-    if result == STOPPED:
-        say("\nStopped. What was finished is kept; give the same command again to go on.")
+        result = app.main(prog_name="legible", standalone_mode=False)
+    except click.Abort:
+        say("Stopped. What was finished is kept; give the same command again to go on.")
+        return STOPPED
+    except click.ClickException as error:  # a mistake in the words themselves
+        complain(f"{error.format_message()} ('{_command_of(error)} --help' shows how it is used.)")
+        return error.exit_code
     return result if isinstance(result, int) else 0
 
 
-def _command() -> str:
-    first = sys.argv[1] if len(sys.argv) > 1 else ""
-    return f"{first} " if first and not first.startswith("-") else ""
+def _command_of(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return context.command_path if context is not None else "legible"
 
 
 def _show_where(words: list[str]) -> None:

@@ -16,8 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-import typer
+import click
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -50,13 +49,13 @@ def complain(text: str) -> None:
 
 def print_json(document: Any) -> None:
     """Print results as JSON; numbers that JSON does not have are null."""
-    typer.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+    click.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
-    if isinstance(value, (np.ndarray, np.generic)):
+    if hasattr(value, "tolist"):  # NumPy's arrays and numbers
         value = value.tolist()
     if isinstance(value, dict):
         return {str(key): _plain(entry) for key, entry in value.items()}

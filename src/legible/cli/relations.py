@@ -8,23 +8,26 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import rich_click as click
+from click.exceptions import Exit
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from legible.cli.choice import environment_spec
+from legible.cli.completion import complete_env
 from legible.cli.options import (
-    ArgOption,
-    EnvArgument,
-    JsonOption,
-    NamesOption,
-    VerboseOption,
-    WrapOption,
-    environment_spec,
+    env_argument,
+    environment_options,
+    json_option,
+    names_option,
+    relations_argument,
+    seed_option,
+    verbose_option,
 )
 from legible.errors import LegibleError
 from legible.formatting import number, percent
@@ -38,12 +41,12 @@ if TYPE_CHECKING:
 
 # What the commands use is imported by those that use it: numba, scikit-learn and PyTorch take seconds to load.
 
-relations_app = typer.Typer(help="Relations: list them, show them, check them.", no_args_is_help=True)
 
-FileArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="FILE", help="A relations file, or the name of one that comes with the package."),
-]
+@click.group
+def relations() -> None:
+    """Relations: list them, show them, check them."""
+
+
 VERDICT_COLOURS = {
     "holds": "green",
     "holds approximately": "yellow",
@@ -52,10 +55,12 @@ VERDICT_COLOURS = {
 }
 
 
-@relations_app.command("list")
-def list_relations(
-    env: Annotated[str | None, typer.Argument(metavar="ENV", help="Only those for this environment.")] = None,
-) -> None:
+@relations.command("list")
+@click.argument(
+    "env", metavar="[ENV]", required=False, help="Only those for this environment.", shell_complete=complete_env
+)
+@verbose_option
+def list_relations(env: str | None) -> None:
     """List the relations files that come with the package; those with a star are used by default."""
     from legible.files import read_toml  # noqa: PLC0415
 
@@ -73,22 +78,15 @@ def list_relations(
     Console().print(table)
 
 
-@relations_app.command()
-def show(
-    env: Annotated[
-        str,
-        typer.Argument(
-            metavar="ENV|FILE",
-            help="Environment: an id, such as CartPole-v1, or module:factory. Or, alone, the name of a file that comes "
-            "with the package, for the first environment that it is for.",
-        ),
-    ],
-    file: FileArgument = None,
-    names: NamesOption = None,
-    arg: ArgOption = None,
-    wrap: WrapOption = None,
-    verbose: VerboseOption = False,  # noqa: ARG001 (read by main)
-) -> None:
+@relations.command
+@env_argument(
+    "ENV|FILE", "Or, alone, the name of a file that comes with the package, for the first environment that it is for."
+)
+@relations_argument
+@names_option
+@environment_options
+@verbose_option
+def show(env: str, file: str | None, names: Path | None, arg: tuple[str, ...], wrap: tuple[str, ...]) -> None:
     """Show relations as tables of feature → feature; without FILE, all that come with the package for ENV."""
     from legible.relations import by_name  # noqa: PLC0415
 
@@ -101,18 +99,35 @@ def show(
             _show_group(console, f"{name} ({source})" if source != name else name, group, space)
 
 
-@relations_app.command()
+@relations.command
+@env_argument()
+@relations_argument
+@click.option(
+    "--episodes", metavar="N", type=click.IntRange(min=1), help="Episodes to play; the default depends on ENV."
+)
+@click.option(
+    "--states",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=2000,
+    show_default=True,
+    help="The most states to compare for a pair of actions.",
+)
+@seed_option("The same seed gives the same answer.")
+@names_option
+@environment_options
+@json_option
+@verbose_option
 def check(
-    env: EnvArgument,
-    file: FileArgument = None,
-    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes to play; the default depends on ENV.")] = None,
-    states: Annotated[int, typer.Option(min=1, help="The most states to compare for a pair of actions.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
-    names: NamesOption = None,
-    arg: ArgOption = None,
-    wrap: WrapOption = None,
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,  # noqa: ARG001 (read by main)
+    env: str,
+    file: str | None,
+    episodes: int | None,
+    states: int,
+    seed: int,
+    names: Path | None,
+    arg: tuple[str, ...],
+    wrap: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Check whether ENV agrees with relations; without FILE, with all that come with the package for it.
 
@@ -132,13 +147,13 @@ def check(
     if as_json:
         answers = [{"file": source, **answer.to_dict()} for source, checks in found.items() for answer in checks]
         settings = {"environment": env, "arguments": spec.arguments, "episodes": episodes, "states": states}
-        typer.echo(json.dumps({**settings, "seed": seed, "checks": answers}, default=str, indent=2))
+        click.echo(json.dumps({**settings, "seed": seed, "checks": answers}, default=str, indent=2))
     else:
         for source, checks in found.items():
             for relation in dict.fromkeys(answer.relation for answer in checks):
                 _print_checks(console, source, [answer for answer in checks if answer.relation == relation])
     if any(answer.verdict == "does not hold" for checks in found.values() for answer in checks):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 # --- What is meant ---------------------------------------------------------------------------------------------------

@@ -4,35 +4,74 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import rich_click as click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from legible.cli.choice import look_here_for_modules
+from legible.cli.options import PATH, seed_option, trust_option, verbose_option, workers_option
 
 if TYPE_CHECKING:
     from legible.reproduction import Job
 
 
+@click.command
+@click.argument(
+    "tables", metavar="TABLE…", nargs=-1, required=True, help="table1 … table5, table6 and table7 (PPO), or all."
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=PATH,
+    default=Path("experiments/results"),
+    show_default=True,
+    help="Where records and tables go; records there are kept.",
+)
+@click.option(
+    "--experiments",
+    metavar="DIR",
+    type=PATH,
+    default=Path("experiments"),
+    show_default=True,
+    help="The folder of the table files.",
+)
+@click.option(
+    "--work",
+    metavar="DIR",
+    type=PATH,
+    default=Path("studies"),
+    show_default=True,
+    help="Where studies live while they run.",
+)
+@click.option(
+    "--scale",
+    metavar="X",
+    type=click.FloatRange(0.01, 1.0),
+    default=1.0,
+    show_default=True,
+    help="Share of all episodes, for a quick look.",
+)
+@click.option("--row", metavar="NAME", multiple=True, help="Run this row only; may be given repeatedly.")
+@click.option("--mode", metavar="NAME", multiple=True, help="Run this mode only; may be given repeatedly.")
+@click.option("--without-baselines", is_flag=True, help="Leave out random tests and random rules: half of the time.")
+@seed_option("Of every study.")
+@trust_option
+@workers_option
+@verbose_option
 def reproduce(
-    tables: Annotated[
-        list[str], typer.Argument(metavar="TABLE…", help="table1 … table5, table6 and table7 (PPO), or all.")
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where records and tables go; records there are kept.")
-    ] = Path("experiments/results"),
-    experiments: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the table files.")] = Path(
-        "experiments"
-    ),
-    work: Annotated[Path, typer.Option(metavar="DIR", help="Where studies live while they run.")] = Path("studies"),
-    scale: Annotated[float, typer.Option(min=0.01, max=1.0, help="Share of all episodes, for a quick look.")] = 1.0,
-    row: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Run this row only; may be repeated.")] = None,
-    mode: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Run this mode only; may be repeated.")] = None,
-    without_baselines: Annotated[
-        bool, typer.Option("--without-baselines", help="Leave out random tests and random rules: half of the time.")
-    ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of every study.")] = 0,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core.")] = None,
+    tables: tuple[str, ...],
+    out: Path,
+    experiments: Path,
+    work: Path,
+    scale: float,
+    row: tuple[str, ...],
+    mode: tuple[str, ...],
+    without_baselines: bool,
+    seed: int,
+    trust: bool,
+    workers: int | None,
 ) -> None:
     """Run the paper's experiments on the zoo's policies and write its tables.
 
@@ -42,6 +81,8 @@ def reproduce(
     from legible.engines import LocalProcesses  # noqa: PLC0415 (torch takes seconds to import)
     from legible.reproduction import reproduce as run  # noqa: PLC0415
 
+    if trust:
+        look_here_for_modules()
     console = Console()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     began = time.monotonic()
@@ -63,10 +104,11 @@ def reproduce(
             out=out,
             work=work,
             scale=scale,
-            rows=row or (),
-            modes=mode or (),
+            rows=row,
+            modes=mode,
             baselines=not without_baselines,
             seed=seed,
+            trust=trust,
             engine=LocalProcesses(workers),
             on_job=on_job,
             progress=on_progress,

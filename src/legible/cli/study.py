@@ -6,18 +6,30 @@ Every command takes ENV and POLICY, and makes a study, or the folder of a study,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
+import rich_click as click
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from legible.cli.choice import StudyChoice, open_study
 from legible.cli.drawing import Bars, out, print_json, say, table
-from legible.cli.options import JsonOption, StudyChoice, TrustOption, VerboseOption, open_study, study_command
+from legible.cli.options import (
+    PATH,
+    json_option,
+    other_option,
+    others,
+    preset_option,
+    study_command,
+    trust_option,
+    verbose_option,
+)
+from legible.errors import LegibleError
 from legible.formatting import capitalise, confidence_interval, duration, number, p_value, percent, signed, with_error
 from legible.settings import PRESETS, StudySettings
 
@@ -36,23 +48,25 @@ def _working(choice: StudyChoice) -> Iterator[Study]:
     """Open or make the study, with bars and workers for as long as it is worked on."""
     with Bars(quiet=choice.as_json) as bars:
         study = choice.study(bars)
+        _say_what_was_found(study, choice)
         with study.engine:
             yield study
 
 
-@study_command
-def run(
-    choice: StudyChoice,
-    with_baselines: Annotated[
-        bool, typer.Option("--with-baselines", help="Run the paper's baselines, too, for the report.")
-    ] = False,
-    other: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[NAME=]POLICY", help="Other policy to show beside this one in the report; may be repeated."
-        ),
-    ] = None,
-) -> None:
+def _say_what_was_found(study: Study, choice: StudyChoice) -> None:
+    """Say what is used, or not used, without having been named."""
+    for left_out in study.relations_left_out:
+        say(f"Relations that are not used: {escape(left_out)}.")
+    statistics = getattr(getattr(study.policy, "normalisation", None), "source", None)
+    if statistics and not choice.is_folder and not choice.normalisation:
+        say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none leaves it out).")
+
+
+@click.command
+@study_command()
+@click.option("--with-baselines", is_flag=True, help="Run the paper's baselines, too, for the report.")
+@other_option
+def run(choice: StudyChoice, with_baselines: bool, other: tuple[str, ...]) -> None:
     """Do the whole study: mine rules, generalise them, find weaknesses, improve the policy, write the report.
 
     A run that was stopped goes on where it was when the same command, or 'legible run DIR', is given.
@@ -61,7 +75,7 @@ def run(
     with _working(choice) as study:
         _announce(study, choice)
         improvement = study.run(report=False, baselines=with_baselines)
-        path = study.write_report(others=_others(other))
+        path = study.write_report(others=others(other))
     if choice.as_json:
         print_json({**_summary(study), "report": path, "seconds": time.monotonic() - started})
         return
@@ -70,11 +84,13 @@ def run(
     if len(improvement.composition):
         saved = study.folder / "guided.safetensors"
         file = saved if saved.exists() else study.folder / "composition.json"
-        console.print(f"Guided policy: {file}", soft_wrap=True, markup=False)
+        doubt = ", whose gain may be chance" if improvement.effect.low <= 0 else ""
+        console.print(f"Guided policy{doubt}: {file}", soft_wrap=True, markup=False)
     console.print(f"Report: {path}", soft_wrap=True, markup=False)
 
 
-@study_command
+@click.command
+@study_command()
 def mine(choice: StudyChoice) -> None:
     """Step 1: collect experiences and mine rules that say what the policy does and what it avoids."""
     from legible.rules import describe_rule  # noqa: PLC0415
@@ -99,7 +115,8 @@ def mine(choice: StudyChoice) -> None:
     _next(study, "generalise")
 
 
-@study_command
+@click.command
+@study_command()
 def generalise(choice: StudyChoice) -> None:
     """Step 2: carry the mined rules over to related situations, as the relations say."""
     from legible.rules import describe_rule_set  # noqa: PLC0415
@@ -130,7 +147,8 @@ def generalise(choice: StudyChoice) -> None:
     _next(study, "evaluate")
 
 
-@study_command
+@click.command
+@study_command()
 def evaluate(choice: StudyChoice) -> None:
     """Step 3: guide the policy with every rule set, compare returns, and confirm weaknesses on fresh seeds."""
     from legible.explanation import verdict_sentence  # noqa: PLC0415
@@ -156,7 +174,8 @@ def evaluate(choice: StudyChoice) -> None:
     _next(study, "improve")
 
 
-@study_command
+@click.command
+@study_command()
 def improve(choice: StudyChoice) -> None:
     """Compose the rule sets that help into a guided policy, and measure it on fresh seeds."""
     from legible.explanation import verdict_sentence  # noqa: PLC0415
@@ -180,7 +199,8 @@ def improve(choice: StudyChoice) -> None:
     _next(study, "report")
 
 
-@study_command
+@click.command
+@study_command()
 def explain(choice: StudyChoice) -> None:
     """Put the most telling weaknesses into words: what is known, what is not, and which rules make the difference."""
     with _working(choice) as study:
@@ -193,38 +213,46 @@ def explain(choice: StudyChoice) -> None:
     _print_findings(study)
 
 
-@study_command
-def report(
-    choice: StudyChoice,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to. \\[default: report.html in the study's folder]")
-    ] = None,
-    other: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[NAME=]POLICY", help="Other policy to show beside this one; may be given repeatedly."),
-    ] = None,
-) -> None:
+@click.command
+@study_command("Folder of the study. With DIR: where the report goes, a folder or a .html file.")
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=PATH,
+    help="Where the report goes; with DIR, --out says it, too. [default: report.html in the study's folder]",
+)
+@other_option
+def report(choice: StudyChoice, html: Path | None, other: tuple[str, ...]) -> None:
     """Write the report: one HTML file that needs nothing else. Steps that are missing are done first."""
+    choice, path = _report_path(choice, html)
     with _working(choice) as study:
         _announce(study, choice)
-        path = study.write_report(html, others=_others(other))
+        path = study.write_report(path, others=others(other))
     if choice.as_json:
         print_json({**_about(study), "report": path})
         return
     out().print(f"Report: {path}", soft_wrap=True, markup=False)
 
 
-@study_command
-def baselines(
-    choice: StudyChoice,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="block|enforce|rules",
-            help="Random tests that block or enforce actions, or random rules; may be given repeatedly.",
-        ),
-    ] = None,
-) -> None:
+def _report_path(choice: StudyChoice, html: Path | None) -> tuple[StudyChoice, Path | None]:
+    """Where the report goes: a study that exists has its folder, so that ``--out`` can only mean the report."""
+    if not choice.is_folder or choice.out is None:
+        return choice, html
+    if html is not None:
+        raise LegibleError("--html and --out both say where the report goes; give one of them.")
+    path = choice.out if choice.out.suffix == ".html" else choice.out / "report.html"
+    return replace(choice, out=None), path
+
+
+@click.command
+@study_command()
+@click.option(
+    "--kind",
+    type=click.Choice(["block", "enforce", "rules"]),
+    multiple=True,
+    help="Random tests that block or enforce actions, or random rules; may be given repeatedly.",
+)
+def baselines(choice: StudyChoice, kind: tuple[str, ...]) -> None:
     """Compare with the paper's baselines: random testing and random rules; all three by default."""
     with _working(choice) as study:
         found: dict[str, Evaluation] = {"mined rules": study.evaluate()}
@@ -248,17 +276,16 @@ def baselines(
 _BASELINE_NAMES = {"block": "random tests, blocking", "enforce": "random tests, enforcing", "rules": "random rules"}
 
 
-def compare(
-    first: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a study.")],
-    second: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of another.")],
-    trust: TrustOption = False,
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,
-) -> None:
+@click.command
+@click.argument("first", metavar="DIR", type=PATH, help="Folder of a study.")
+@click.argument("second", metavar="DIR", type=PATH, help="Folder of another.")
+@trust_option
+@json_option
+@verbose_option
+def compare(first: Path, second: Path, trust: bool, as_json: bool) -> None:
     """Compare two studies: returns, rules and weaknesses that both have or only one. Missing steps are done first."""
     from legible.study.comparison import compare_studies  # noqa: PLC0415
 
-    del verbose
     with Bars(quiet=as_json) as bars:
         studies = [open_study(folder, trust=trust, progress=bars) for folder in (first, second)]
         with studies[0].engine, studies[1].engine:
@@ -288,12 +315,12 @@ def compare(
             console.print(f"  • {escape(sentence)}", soft_wrap=True)
 
 
-def settings(
-    preset: Annotated[Literal["paper", "quick"] | None, typer.Option(help="Print this preset's.")] = None,
-) -> None:
+@click.command
+@preset_option("Print this preset's.")
+def settings(preset: str | None) -> None:
     """Print all settings as TOML, each with what it means; edit it and give it as --settings FILE."""
     chosen = PRESETS[preset]() if preset else StudySettings()
-    typer.echo(chosen.to_toml(comments=True), nl=False)
+    click.echo(chosen.to_toml(comments=True), nl=False)
 
 
 # --- What is told ----------------------------------------------------------------------------------------------------
@@ -307,7 +334,7 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
         study.generalise()
         return
     setup = study.setup()
-    rate = measure_rate(setup)
+    rate = measure_rate(setup, engine=study.engine, time_limit=study.settings.time_limit or None)
     fresh = not (study.folder / "experiences.npz").exists()
     if fresh:
         guess = estimate(setup, study.settings, study.engine, rate=rate).without(*without)
@@ -321,12 +348,6 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())
         say(f"{len(study.rule_sets)} rule sets to test: {number(total)} episodes, about {duration(left.seconds)}.")
-
-
-def _others(given: list[str] | None) -> dict[str, str]:
-    """Read ``NAME=POLICY``, or a policy that is its own name."""
-    pairs = (entry.rpartition("=") for entry in given or ())
-    return {name or policy: policy for name, _, policy in pairs}
 
 
 def _print_findings(study: Study) -> None:
@@ -454,16 +475,3 @@ def _summary(study: Study) -> dict[str, Any]:
         "improvement": _improvement(study),
         "relations": len(study.relations),
     }
-
-
-COMMANDS: tuple[Callable[..., None], ...] = (
-    run,
-    mine,
-    generalise,
-    evaluate,
-    improve,
-    explain,
-    report,
-    baselines,
-    compare,
-)

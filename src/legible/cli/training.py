@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
+import rich_click as click
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from legible.cli.choice import look_here_for_modules
+from legible.cli.options import PATH, env_argument, policy_argument, seed_option, verbose_option
 from legible.formatting import number, with_error
-from legible.policies.zoo import zoo_names, zoo_path
 
 # What needs PyTorch or Stable-Baselines3 is imported when it is used: that takes seconds.
 
 
-def train(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="Environment: an id, or module:factory.")],
-    algo: Annotated[Literal["dqn", "ppo"], typer.Option(help="The algorithm.")] = "dqn",
-    steps: Annotated[int | None, typer.Option(min=1, help="Environment steps; by default the preset's.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of networks, exploration and environment.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to, without suffix. \\[default: policies/ENV-ALGO-SEED]")
-    ] = None,
-) -> None:
+@click.command
+@env_argument()
+@click.option("--algo", type=click.Choice(["dqn", "ppo"]), default="dqn", show_default=True, help="The algorithm.")
+@click.option("--steps", metavar="N", type=click.IntRange(min=1), help="Environment steps; by default the preset's.")
+@seed_option("Seed of networks, exploration and environment.")
+@click.option("--out", metavar="FILE", type=PATH, help="Where to, without suffix. [default: policies/ENV-ALGO-SEED]")
+@verbose_option
+def train(env: str, algo: Literal["dqn", "ppo"], steps: int | None, seed: int, out: Path | None) -> None:
     """Train one policy with Stable-Baselines3, with the paper's hyperparameters where it has some.
 
     Writes FILE.zip (for Stable-Baselines3) and FILE.safetensors. A training that was stopped goes on from its last
@@ -33,7 +33,9 @@ def train(
     """
     from legible.training import train as train_policy  # noqa: PLC0415
 
-    target = out or Path("policies") / f"{env.split('/')[-1].replace(':', '-')}-{algo}-{seed}"
+    if ":" in env:
+        look_here_for_modules()
+    target = out or Path("policies") / f"{env.rsplit('/', maxsplit=1)[-1].replace(':', '-')}-{algo}-{seed}"
     console = Console()
     columns = (
         TextColumn("{task.description}"),
@@ -57,9 +59,11 @@ def train(
     console.print(f"{trained.zip}, {trained.safetensors}", highlight=False, soft_wrap=True)
 
 
+@click.command
 def zoo() -> None:
     """List the trained policies that come with legible; use one as zoo:NAME wherever a policy is asked for."""
     from legible.policies import NetworkPolicy, load_policy  # noqa: PLC0415
+    from legible.policies.zoo import zoo_names, zoo_path  # noqa: PLC0415
 
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("Name", "Algorithm", "Steps", "Mean return"):
@@ -73,10 +77,11 @@ def zoo() -> None:
     Console().print(table)
 
 
-def export(
-    policy: Annotated[str, typer.Argument(metavar="POLICY", help="A policy file or folder, zoo:NAME or hf:USER/REPO.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The .zip or .safetensors file to write.")],
-) -> None:
+@click.command
+@policy_argument(required=True)
+@click.argument("file", metavar="FILE", type=PATH, help="The .zip or .safetensors file to write.")
+@verbose_option
+def export(policy: str, file: Path) -> None:
     """Write a policy as a zip that Stable-Baselines3's DQN.load or PPO.load accepts, or as legible's own file.
 
     Both hold feed-forward networks with discrete actions; a .safetensors file also holds how observations are

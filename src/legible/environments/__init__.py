@@ -18,14 +18,26 @@ if TYPE_CHECKING:
         shipped_features,
         shipped_relations,
     )
-    from legible.environments.names import NamedSpace, feature_space_of, resolve_names
+    from legible.environments.names import NamedSpace, action_words, feature_space_of, resolve_names
     from legible.environments.registration import PACMAN_LEVELS, SCENARIOS, register_envs
-    from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions, first_action
+    from legible.environments.spaces import (
+        ObservationEncoder,
+        UnfitEnvironmentError,
+        as_taken,
+        check_playable,
+        choice_sizes,
+        count_actions,
+        first_action,
+        map_arrays,
+        stack_observations,
+    )
     from legible.environments.spec import (
         CannotDrawError,
         Env,
         EnvironmentSpec,
+        UntrustedCodeError,
         as_environment,
+        refuse_named_code,
     )
 
 __all__ = [
@@ -39,19 +51,27 @@ __all__ = [
     "ObservationEncoder",
     "RelationsFile",
     "UnfitEnvironmentError",
+    "UntrustedCodeError",
+    "action_words",
     "all_domains",
     "as_environment",
+    "as_taken",
+    "check_playable",
+    "choice_sizes",
     "count_actions",
     "domain_groups",
     "domain_of",
     "feature_space_of",
     "first_action",
     "load_by_name",
+    "map_arrays",
+    "refuse_named_code",
     "register_domain",
     "register_envs",
     "resolve_names",
     "shipped_features",
     "shipped_relations",
+    "stack_observations",
 ]
 
 __getattr__ = lazy_names(
@@ -70,6 +90,7 @@ __getattr__ = lazy_names(
         ),
         "names": (
             "NamedSpace",
+            "action_words",
             "feature_space_of",
             "resolve_names",
         ),
@@ -81,14 +102,21 @@ __getattr__ = lazy_names(
         "spaces": (
             "ObservationEncoder",
             "UnfitEnvironmentError",
+            "as_taken",
+            "check_playable",
+            "choice_sizes",
             "count_actions",
             "first_action",
+            "map_arrays",
+            "stack_observations",
         ),
         "spec": (
             "CannotDrawError",
             "Env",
             "EnvironmentSpec",
+            "UntrustedCodeError",
             "as_environment",
+            "refuse_named_code",
         ),
     },
 )

@@ -112,7 +112,7 @@ class Window:
     """A window of pygame's, opened with the first frame."""
 
     def __init__(self) -> None:
-        self._pygame: Any = optional_package("pygame", "human", "windows (render_mode='human')")
+        self._pygame: Any = optional_package("pygame", "human", "windows")
         self._surface: Any = None
 
     def show(self, frame: NDArray[np.uint8], caption: str, frames_per_second: float) -> None:

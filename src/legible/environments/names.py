@@ -3,19 +3,36 @@
 - `resolve_names`: the user's names, else the environment's own, else those that come with its domain, else numbers. It
   returns a `NamedSpace`, which also says who decided.
 - `feature_space_of`: the same, for those who do not ask who decided.
+- `action_words`: an action of any space in words.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
 
 from legible.environments.domains import shipped_features
 from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions
 from legible.environments.spec import Env
 from legible.features import Feature, FeatureSpace
+from legible.formatting import number
 
 ENVIRONMENT, SHIPPED, NOBODY = "the environment", "legible", "nobody"
+
+
+# What the numbers of continuous actions are, by Gymnasium's documentation.
+_PARTS = {
+    "Pendulum": ("torque",),
+    "MountainCarContinuous": ("force",),
+    "LunarLander": ("main engine", "side engines"),
+    "LunarLanderContinuous": ("main engine", "side engines"),
+    "BipedalWalker": ("hip 1", "knee 1", "hip 2", "knee 2"),
+    "BipedalWalkerHardcore": ("hip 1", "knee 1", "hip 2", "knee 2"),
+    "CarRacing": ("steering", "gas", "brake"),
+}
 
 
 class NamedSpace(NamedTuple):
@@ -87,6 +104,40 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
 def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -> FeatureSpace:
     """Return the features and actions of an environment by the names that `resolve_names` decides on."""
     return resolve_names(env, names).space
+
+
+def action_words(env: Env, action: Any) -> str:
+    """Return an action in words: its name where it has one, else its numbers, with what they are where that is known.
+
+    Names of numbers are the environment's ``action_names``, or those that Gymnasium's documentation has for its own.
+
+    Parameters
+    ----------
+    env
+        The environment.
+    action
+        The action; values of discrete ones are counted from 0.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> action_words(gymnasium.make("Pendulum-v1"), np.array([0.25]))
+    'torque 0.25'
+    >>> action_words(gymnasium.make("CartPole-v1"), np.int64(1))
+    'Right'
+    """
+    if isinstance(env.action_space, spaces.Discrete):
+        try:
+            return feature_space_of(env).action_names[int(action)]
+        except UnfitEnvironmentError:
+            return f"action {int(action)}"
+    values = np.asarray(action).ravel()
+    names = env.get_wrapper_attr("action_names") if env.has_wrapper_attr("action_names") else None
+    if names is None and env.spec is not None:
+        names = _PARTS.get(env.spec.id.rpartition("-v")[0])
+    if names is None or len(names) != values.size:
+        return "action " + " ".join(number(value) for value in values.tolist())
+    return ", ".join(f"{name} {number(value)}" for name, value in zip(names, values.tolist(), strict=True))
 
 
 def _checked(space: FeatureSpace, source: str, encoder: ObservationEncoder, n_actions: int) -> NamedSpace:

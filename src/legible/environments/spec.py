@@ -2,13 +2,16 @@
 
 - `EnvironmentSpec`: an id or ``module:factory`` with arguments and wrappers; enough to make the environment again,
   anywhere. Packages that are known to register environments are imported when one of theirs is asked for.
+- `refuse_named_code`: an environment that a file describes imports nothing by names from the file without trust.
 - `CannotDrawError`: what draws an environment is not installed.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -60,6 +63,16 @@ class EnvironmentSpec:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
     wrappers: tuple[str, ...] = ()
+
+    @property
+    def named_code(self) -> tuple[str, ...]:
+        """What would be imported because this spec names it, not because an installed package registered it.
+
+        A factory, a module that registers an id, wrappers, and arguments that are names of something importable: some
+        environments, such as highway-env's, take classes by such names. Specs that come from files need trust for them.
+        """
+        names = [self.name] if ":" in self.name else []
+        return (*names, *self.wrappers, *(text for text in _texts(self.arguments) if _is_importable(text)))
 
     def make(self, **more: Any) -> Env:
         """Make one environment."""
@@ -141,6 +154,51 @@ class EnvironmentSpec:
                 "registers an environment of that id."
             )
         return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from _texts(entry)
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from _texts(entry)
+
+
+def _is_importable(text: str) -> bool:
+    """Whether a text is the name of something in a module that is installed; nothing is imported to find out."""
+    if re.fullmatch(r"[^\W\d]\w*([.:][^\W\d]\w*)+", text) is None:
+        return False
+    package = re.split("[.:]", text, maxsplit=1)[0]
+    return package in sys.modules or importlib.util.find_spec(package) is not None
+
+
+class UntrustedCodeError(UnfitEnvironmentError):
+    """A file that names code which would be imported."""
+
+
+def refuse_named_code(spec: EnvironmentSpec, where: str, *, trust: bool) -> None:
+    """Refuse an environment that a file describes if making it would import what the file chose, unless it is trusted.
+
+    Parameters
+    ----------
+    spec
+        The environment.
+    where
+        The file or folder that describes it.
+    trust
+        Whether the person who opens the file trusts it.
+    """
+    named = spec.named_code
+    if named and not trust:
+        modules = ", ".join(dict.fromkeys(name.replace(":", ".").rpartition(".")[0] for name in named))
+        raise UntrustedCodeError(
+            f"{where}: its environment names {', '.join(named)}, so making it would import {modules}. If you know "
+            "where this comes from, say that you trust it (--trust)."
+        )
 
 
 class CannotDrawError(UnfitEnvironmentError):

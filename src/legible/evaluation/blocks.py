@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legible.evaluation.units import UNGUIDED, Setup, Unit, UnitResult, cut_into_units
+from legible.evaluation.units import (
+    UNGUIDED,
+    Setup,
+    Unit,
+    UnitResult,
+    cut_into_units,
+    record_alone,
+    record_episode,
+)
+from legible.play import Recording
 
 Runner = Callable[..., UnitResult]
 """`legible.evaluation.units.run_units`, or that with engine and store already chosen."""
@@ -69,6 +78,19 @@ class PlayedBlocks:
         units = _units(self.setup, _plan(self.setup, self.seeds))
         position, size = (treatment + 1) * len(self.seeds) + episode, self.setup.play.unit_episodes
         return units[position // size], position % size
+
+    def record(self, treatment: int, episode: int) -> Recording:
+        """Play an episode of a treatment (−1: unguided) again as it was played here, and keep it step by step."""
+        unit, place = self.unit_of(treatment, episode)
+        size = self.setup.play.unit_episodes
+        first = ((treatment + 1) * len(self.seeds) + episode) // size * size
+        failed = np.concatenate([result.failed for result in self.results])[first : first + size]
+        return (record_alone if failed.any() else record_episode)(self.setup, unit, place)
+
+    @property
+    def failed(self) -> tuple[int, int]:
+        """How many episodes failed: guided, and unguided."""
+        return sum(int(result.failed.sum()) for result in self.results[1:]), int(self.base.failed.sum())
 
 
 def _plan(setup: Setup, seeds: Sequence[int]) -> list[tuple[int, Sequence[int]]]:

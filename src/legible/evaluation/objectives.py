@@ -24,7 +24,8 @@ class Objective:
     words
         What it is called in sentences: "mean return".
     value
-        The number of some episodes; more is better.
+        The number of some episodes; more is better. Of a single episode, too: a failed one counts as the worst (or
+        best) of its stage by this number.
     compare
         Compares guided with unguided episodes of the same seeds, and tests whether the guided are better.
     """

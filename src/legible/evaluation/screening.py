@@ -4,6 +4,7 @@
   is the paper's verdict, and Benjamini-Hochberg corrects for testing many.
 - *Confirmation*: each candidate plays a fresh block of seeds, the unguided policy the same one. The paired differences
   give the effect that is quoted, with its confidence interval.
+- *Failed episodes* count at their worst (`legible.evaluation.failures`): a finding must survive that.
 - *Cause*: on the same seeds the mined rule alone. What its generalisation gains beyond that is a failure to generalise.
 
 `evaluate` does it all.
@@ -15,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on_same_seeds
+from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
-from legible.evaluation.statistics import benjamini_hochberg, standard_error_of_difference, welch
+from legible.evaluation.statistics import Effect, benjamini_hochberg, standard_error_of_difference, welch
 from legible.evaluation.units import UNGUIDED, Setup, Treatment, UnitResult, run_units
 from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
 from legible.hypotheses import Hypotheses, MeasuredEffect, ask_sources
@@ -128,29 +130,31 @@ class _Screening:
     def measure(self, rule_sets: list[RuleSet]) -> list[MeasuredEffect]:
         """Play rule sets and say how each changed the mean return."""
         played = self.play(rule_sets)
-        base = self.base.returns
+        worst = WorstCase((self.base, *self.others))
+        pairs = [worst.of(result, self.base) for result in played]
         return [
             MeasuredEffect(
-                float(result.returns.mean() - base.mean()),
-                standard_error_of_difference(result.returns, base),
-                welch(result.returns, base),
+                float(guided.returns.mean() - base.returns.mean()),
+                standard_error_of_difference(guided.returns, base.returns),
+                welch(guided.returns, base.returns),
             )
-            for result in played
+            for guided, base in pairs
         ]
 
 
 def _first_verdicts(
     treatments: Sequence[RuleSet | Treatment], base: UnitResult, others: Sequence[UnitResult], alpha: float
 ) -> list[Verdict]:
-    p = [welch(other.returns, base.returns) for other in others]
-    p_harm = [welch(base.returns, other.returns) for other in others]
+    worst = WorstCase((base, *others))
+    helps = [worst.of(other, base) for other in others]
+    p = [welch(guided.returns, alone.returns) for guided, alone in helps]
+    p_harm = [welch(alone.returns, guided.returns) for alone, guided in (worst.of(base, other) for other in others)]
     q, q_harm = benjamini_hochberg(p), benjamini_hochberg(p_harm)
-    mean = float(base.returns.mean())
     return [
         Verdict(
             treatment=treatment,
             sample=Sample.of(other),
-            difference=float(other.returns.mean()) - mean,
+            difference=float(helps[i][0].returns.mean()) - float(helps[i][1].returns.mean()),
             p=p[i],
             q=float(q[i]),
             p_harm=p_harm[i],
@@ -180,7 +184,12 @@ def _confirm(
     blocks = play_on_same_seeds(fresh, seeds, run, on_episodes)
     base, guided = blocks.base, [blocks.guided(k) for k in range(len(treatments))]
     lone = iter(blocks.results[len(treatments) + 1 :])
-    compare = find_objective(settings.objective).compare
+    objective = find_objective(settings.objective)
+    worst = WorstCase(blocks.results, objective.value)
+
+    def compare(better: UnitResult, worse: UnitResult) -> Effect:
+        return objective.compare(*worst.of(better, worse))
+
     effects = [compare(block, base) for block in guided]
     q = benjamini_hochberg([effect.p for effect in effects])
     for k, i in enumerate(candidates):
@@ -190,6 +199,8 @@ def _confirm(
             q=float(q[k]),
             of_rule=None if rule is None else compare(rule, base),
             of_generalisation=None if rule is None else compare(guided[k], rule),
+            failed=int(guided[k].failed.sum()),
+            failed_unguided=int(base.failed.sum()),
         )
         verdicts[i] = replace(verdicts[i], confirmation=confirmation, is_confirmed=confirmation.q < settings.alpha)
     return blocks

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.evaluation.blocks import PlayedBlocks
@@ -28,7 +29,7 @@ class Sample:
 
     `fired` and `changed` are shares of steps in which a rule triggered and in which guidance changed the action;
     `success` is the share of episodes that succeeded, NaN where the environment does not tell; `cost` the mean cost of
-    an episode, where one was asked for.
+    an episode, where one was asked for. `failed` of the episodes failed; all other numbers are of the rest.
     """
 
     episodes: int
@@ -39,22 +40,29 @@ class Sample:
     cost: float
     fired: float
     changed: float
+    failed: int = 0
 
     @classmethod
-    def of(cls, result: UnitResult) -> Sample:
+    def of(cls, episodes: UnitResult) -> Sample:
         """Sum up."""
+        result, failed = episodes.played, int(episodes.failed.sum())
         steps = max(1, int(result.lengths.sum()))
         told = result.success[~np.isnan(result.success)]
         return cls(
-            episodes=len(result),
-            mean=float(result.returns.mean()),
-            error=standard_error(result.returns),
-            length=float(result.lengths.mean()),
-            success=float(told.mean()) if told.size else float("nan"),
-            cost=float(result.costs.mean()),
+            episodes=len(episodes),
+            mean=_mean(result.returns),
+            error=float("nan") if failed and len(result) < 2 else standard_error(result.returns),
+            length=_mean(result.lengths),
+            success=_mean(told),
+            cost=_mean(result.costs),
             fired=float(result.fired.sum() / steps),
             changed=float(result.changed.sum() / steps),
+            failed=failed,
         )
+
+
+def _mean(values: NDArray[Any]) -> float:
+    return float(values.mean()) if values.size else float("nan")
 
 
 @dataclass(frozen=True)
@@ -71,12 +79,16 @@ class Confirmation:
         The mined rule alone minus unguided; None where the rule set has no mined rule behind it.
     of_generalisation
         The rule set minus the mined rule alone: what a policy that generalised its own rule would gain.
+    failed, failed_unguided
+        How many episodes failed with the rule set and without; in the effects they count at their worst.
     """
 
     effect: Effect
     q: float
     of_rule: Effect | None
     of_generalisation: Effect | None
+    failed: int = 0
+    failed_unguided: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,8 +102,8 @@ class Verdict:
     sample
         Its episodes in screening.
     difference
-        Mean return minus that of the unguided policy, in screening. Too good on average for those that were picked
-        because of it; quote the confirmation's effect.
+        Mean return minus that of the unguided policy, in screening, failed episodes at their worst. Too good on
+        average for those that were picked because of it; quote the confirmation's effect.
     p, q
         Welch's one-sided p-value for a greater mean, and Benjamini-Hochberg over all rule sets.
     p_harm, q_harm
@@ -168,6 +180,12 @@ class Evaluation:
         """The rule sets that do harm, after the correction for many tests."""
         return tuple(verdict for verdict in self.verdicts if verdict.is_harmful)
 
+    @property
+    def failed(self) -> tuple[int, int]:
+        """How many episodes failed in all: guided, and unguided."""
+        guided, unguided = self.confirmation_blocks.failed if self.confirmation_blocks is not None else (0, 0)
+        return guided + sum(verdict.sample.failed for verdict in self.verdicts), unguided + self.base.failed
+
     def share(self, kind: Literal["weakness", "significant", "confirmed"] = "weakness") -> float:
         """Share of the evaluations that found a weakness: by the plain test, after correction, or confirmed."""
         if not self.verdicts:
@@ -181,7 +199,7 @@ class Evaluation:
 
     def to_rows(self, space: FeatureSpace) -> list[dict[str, Any]]:
         """Verdicts as plain rows, for JSON or a data frame."""
-        return [_row(verdict, space) for verdict in self.verdicts]
+        return [_row(verdict, space) | {"failed_unguided": self.base.failed} for verdict in self.verdicts]
 
     def to_pandas(self, space: FeatureSpace) -> Any:
         """Return the verdicts as a data frame, a row each."""
@@ -210,6 +228,7 @@ def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         "cost": verdict.sample.cost,
         "fired": verdict.sample.fired,
         "changed": verdict.sample.changed,
+        "failed": verdict.sample.failed,
         "weakness": verdict.is_weakness,
         "harmful": verdict.is_harmful,
         "confirmed": verdict.is_confirmed,
@@ -217,4 +236,6 @@ def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
     if verdict.confirmation is not None:
         effect = verdict.confirmation.effect
         row |= {"effect": effect.mean, "low": effect.low, "high": effect.high, "q_confirmed": verdict.confirmation.q}
+        row["failed_on_fresh_seeds"] = verdict.confirmation.failed
+        row["failed_unguided_on_fresh_seeds"] = verdict.confirmation.failed_unguided
     return row

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from legible.evaluation import Runner, play_blocks
+from legible.evaluation import Runner, WorstCase, play_blocks
 from legible.evaluation.statistics import Effect, benjamini_hochberg, paired
 from legible.evaluation.units import Setup, run_units
 from legible.rules import Rule, RuleSet
@@ -51,6 +51,8 @@ def leave_one_out(
     rests = [RuleSet(tuple(other for other in rules if other != rule)) for rule in rules]
     this = replace(setup, treatments=(rule_set, *rests))
     whole, *without = play_blocks(this, [(i, seeds) for i in range(len(this.treatments))], run, on_episodes)
-    effects = [paired(whole.returns, rest.returns) for rest in without]
+    worst = WorstCase((whole, *without))
+    pairs = [worst.of(whole, rest) for rest in without]
+    effects = [paired(guided.returns, rest.returns) for guided, rest in pairs]
     q = benjamini_hochberg([effect.p for effect in effects])
     return tuple(Contribution(rule, effects[i], float(q[i])) for i, rule in enumerate(rules))

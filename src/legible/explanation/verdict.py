@@ -12,8 +12,16 @@ from legible.improvement import Improvement
 
 def verdict_sentence(evaluation: Evaluation, improvement: Improvement | None = None) -> str:
     """Say what a study found in a sentence or two, no more certain than it is."""
-    found = _findings_sentence(evaluation)
-    return found if improvement is None else f"{found} {_improvement_sentence(improvement)}"
+    told = [_findings_sentence(evaluation)]
+    failed = evaluation.failed
+    if improvement is not None:
+        told.append(_improvement_sentence(improvement))
+        failed = (failed[0] + improvement.final_blocks.failed[0], failed[1] + improvement.final_blocks.failed[1])
+    if any(failed):
+        told.append(
+            f"{failed[0]} guided and {failed[1]} unguided episodes failed; in effects they count at their worst."
+        )
+    return " ".join(told)
 
 
 def _findings_sentence(evaluation: Evaluation) -> str:

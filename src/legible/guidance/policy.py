@@ -239,7 +239,7 @@ class GuidedPolicy:
         """Read what `save` wrote, as `legible.load_policy` does, with a seed of its own."""
         policy = load_policy(path)
         if not isinstance(policy, GuidedPolicy):
-            raise LegibleError(f"{path}: is a policy without rules; load it with load_policy.")
+            raise LegibleError(f"{path}: is a policy without rules.")
         return policy.seeded(seed, observation_shape)
 
     def seeded(self, seed: int, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:

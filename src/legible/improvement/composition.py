@@ -16,6 +16,7 @@ from legible.evaluation import (
     Runner,
     Sample,
     Verdict,
+    WorstCase,
     find_objective,
     play_blocks,
     play_on_same_seeds,
@@ -54,7 +55,7 @@ class Improvement:
     chosen
         The composition on the seeds on which it was chosen: the paper's figure, too good because it was picked for it.
     effect
-        Guided minus base on the fresh seeds of the final figure, paired.
+        Guided minus base on the fresh seeds of the final figure, paired, failed episodes at their worst.
     final_blocks
         The episodes of the final figure: the unguided policy and, unless the composition is empty, the guided one.
     """
@@ -134,11 +135,14 @@ def improve(
         return play_blocks(this, [(len(treatments) - 1, seeds)], run, on_episodes)[0]
 
     best = play(None)
+    seen = [best]
     composition, accepted, steps = RuleSet(()), [], []
     for verdict in _candidates(evaluation, settings, veto):
         trial = composition | verdict.rule_set
         tried = play(trial)
-        if value(tried) > value(best):
+        seen.append(tried)
+        with_it, without = WorstCase(seen, value).of(tried, best)
+        if value(with_it) > value(without):
             best, composition = tried, trial
             accepted.append(verdict.rule_set)
         sample = Sample.of(tried)
@@ -150,10 +154,17 @@ def improve(
         composition=composition,
         steps=tuple(steps),
         chosen=Sample.of(best),
-        effect=paired(blocks.results[-1].returns, blocks.base.returns),
+        effect=_final_effect(blocks),
         final_blocks=blocks,
         settings=settings,
     )
+
+
+def _final_effect(blocks: PlayedBlocks) -> Effect:
+    guided, base = WorstCase(blocks.results).of(blocks.results[-1], blocks.base)
+    if not blocks.setup.treatments:  # the unguided policy twice: what failed is the same on both sides
+        guided = base
+    return paired(guided.returns, base.returns)
 
 
 def _candidates(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:

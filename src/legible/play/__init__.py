@@ -1,16 +1,18 @@
 """Whole episodes of anything that chooses actions, and what was seen in them.
 
 - `slots`: places in which episodes run side by side.
-- `choosing`: how scores become actions.
+- `choosing`: how scores become actions; `acting`: actions of any space, masks, policies that remember.
 - `episodes`: plays a list of seeds.
 - `recording`: episodes step by step, and again by their actions.
 - `experiences`: what a policy saw and did, as columns; `collect`.
+- `returns`: episodes and mean returns of any policy in any environment.
 - `stages`: the stages of a study that play episodes, each with seeds of its own.
 """
 
 from __future__ import annotations
 
 from legible.engines.threads import one_thread
+from legible.play.acting import ActingChooser, RandomChooser, check_acting
 from legible.play.choosing import (
     Chooser,
     PolicyChooser,
@@ -19,41 +21,53 @@ from legible.play.choosing import (
     check_policy,
     choose_actions,
     choose_row,
+    why_no_study,
 )
-from legible.play.episodes import Episodes, StepRecord, episode_seeds, play_episodes
+from legible.play.episodes import Episodes, MissingCostError, StepRecord, episode_seeds, play_episodes
 from legible.play.experiences import Experiences, collect
 from legible.play.recording import Recorder, Recording, Steps, replay
+from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
 from legible.play.slots import (
     DEFAULT_BATCH,
+    MASKED,
     BatchSlots,
     EpisodeFailedError,
     Observations,
     SingleSlots,
     Slots,
+    SpaceSlots,
     make_slots,
+    make_space_slots,
 )
 from legible.play.stages import STAGE_EPISODES, STAGES, Known, Stage, declare_stage, stage_seeds
 
 __all__ = [
     "DEFAULT_BATCH",
+    "MASKED",
     "STAGES",
     "STAGE_EPISODES",
+    "ActingChooser",
     "BatchSlots",
     "Chooser",
     "EpisodeFailedError",
     "Episodes",
     "Experiences",
     "Known",
+    "MissingCostError",
     "Observations",
     "PolicyChooser",
+    "PolicyReturn",
+    "RandomChooser",
     "Recorder",
     "Recording",
     "Scores",
     "SingleSlots",
     "Slots",
+    "SpaceSlots",
     "Stage",
     "StepRecord",
     "Steps",
+    "check_acting",
     "check_exploration",
     "check_policy",
     "choose_actions",
@@ -61,9 +75,13 @@ __all__ = [
     "collect",
     "declare_stage",
     "episode_seeds",
+    "evaluate_policy",
     "make_slots",
+    "make_space_slots",
     "one_thread",
     "play_episodes",
+    "play_policy",
     "replay",
     "stage_seeds",
+    "why_no_study",
 ]

@@ -2,8 +2,8 @@
 
 - `Chooser`: anything that chooses actions for the rows of a batch; `PolicyChooser`: as a policy says.
 - `choose_actions`, `choose_row`: the best action, ε-greedy, or sampled.
-- `check_policy`: whether a policy and an environment belong together; `check_exploration`: whether a policy can act at
-  random in this way.
+- `check_policy`: whether a policy and an environment belong together; `why_no_study`: what keeps a policy from it;
+  `check_exploration`: whether a policy can act at random in this way.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ Scores = NDArray[np.floating[Any]]
 # Each step of an episode has room for this many random numbers of the policy: whether to explore, which action then,
 # and which action to sample; one is spare.
 _RANDOM_NUMBERS_PER_STEP = 4
+_PICTURE_DIMENSIONS = 3
 _EXPLORE, _WHICH, _SAMPLE = np.uint64(0), np.uint64(1), np.uint64(2)
 
 
@@ -143,11 +144,24 @@ class PolicyChooser:
 
 
 def check_policy(policy: Policy, n_features: int, n_actions: int) -> None:
-    """Raise unless a policy reads that many features and chooses among that many actions."""
+    """Raise unless a policy scores that many actions of flat observations of that many features, as studies need it."""
+    check_is_policy(policy)
+    problem = why_no_study(policy)
+    if problem is not None:
+        raise LegibleError(problem)
+    check_counts(policy, n_features, n_actions)
+
+
+def check_is_policy(policy: object) -> None:
+    """Raise unless something is a policy."""
     if not isinstance(policy, Policy):
         raise LegibleError(
             f"a {type(policy).__name__} is no policy; make it one with legible.policies.load_policy(…, output=…)."
         )
+
+
+def check_counts(policy: Policy, n_features: int, n_actions: int) -> None:
+    """Raise unless a policy reads that many features and chooses among that many actions."""
     if policy.n_features not in (None, n_features):
         raise LegibleError(
             f"the policy reads {policy.n_features} features, but the environment shows {n_features}: they do not "
@@ -158,6 +172,22 @@ def check_policy(policy: Policy, n_features: int, n_actions: int) -> None:
             f"the policy chooses among {policy.n_actions} actions, but the environment has {n_actions}: they do not "
             "belong together."
         )
+
+
+def why_no_study(policy: Policy) -> str | None:
+    """Return why a policy can be played, but not be studied yet; None when it can be studied."""
+    space = getattr(policy, "observation_space", None)
+    if policy.kind == "none" and getattr(policy, "recurrent", False):
+        why = "the policy remembers earlier observations"
+    elif policy.kind == "none":
+        why = f"the policy's actions are {type(getattr(policy, 'action_space', None)).__name__}"
+    elif policy.n_features is None and space is not None:
+        why = f"the policy's observations are {type(space).__name__}"
+    elif len(getattr(space, "shape", None) or ()) >= _PICTURE_DIMENSIONS:
+        why = "the policy reads pictures"
+    else:
+        return None
+    return f"{why}: legible play works already, a study does not yet."
 
 
 def check_exploration(policy: Policy, epsilon: float, sample: bool) -> None:

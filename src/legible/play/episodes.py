@@ -3,6 +3,7 @@
 - `play_episodes`: plays a list of seeds in slots. Which episode runs where and when follows from the list alone, so
   the same list in the same number of slots gives the same bits.
 - `Episodes`: how they went; `StepRecord`: what happened in one step.
+- `MissingCostError`: a cost that was asked for and never told.
 - `episode_seeds`: numbers for episodes, such that different blocks never share one.
 """
 
@@ -10,30 +11,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch  # noqa: F401 (`one_thread` must find it, even if a policy would only import it in the first step)
 from numpy.typing import NDArray
 
 from legible.engines.threads import one_thread
-from legible.environments import UnfitEnvironmentError
+from legible.environments import UnfitEnvironmentError, map_arrays
+from legible.environments.spaces import Batch
 from legible.errors import LegibleError
 from legible.play.choosing import Chooser, Scores
-from legible.play.slots import Observations, Slots
+from legible.play.slots import Slots
 from legible.settings import STEP_LIMIT
 from legible.streams import check_seed, key_of_seed
 
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What happened in one step of all slots; rows with ``episodes == -1`` were idle."""
+    """What happened in one step of all slots; rows with ``episodes == -1`` were idle.
+
+    Observations are ``float32[n, features]`` and actions ``int64[n]``, in slots of any spaces what those say; `masks`
+    are None where the environment has none. A policy without scores has scores without columns.
+    """
 
     episodes: NDArray[np.int64]
     steps: NDArray[np.int64]
-    observations: Observations
-    actions: NDArray[np.int64]
+    observations: Batch
+    actions: NDArray[Any]
     scores: Scores
     rewards: NDArray[np.float64]
+    masks: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,9 @@ def play_episodes(
     game = _Play(slots, [_check_episode_seed(seed) for seed in seeds])
     with one_thread():
         while game.active.any():
-            before = slots.observations.copy() if on_step is not None else slots.observations
+            if on_step is not None:
+                before = map_arrays(np.copy, slots.observations)
+                masks = None if slots.masks is None else slots.masks.copy()
             actions, scores = choose(slots.observations, game.episodes, game.steps)
             if on_step is not None:
                 # Scores may be a view of the observations, which the step overwrites.
@@ -96,15 +106,17 @@ def play_episodes(
             slots.step(actions, game.active)
             if on_step is not None:
                 steps = game.steps.copy()
-                on_step(StepRecord(game.episodes.copy(), steps, before, actions, scores, slots.rewards.copy()))
+                on_step(StepRecord(game.episodes.copy(), steps, before, actions, scores, slots.rewards.copy(), masks))
             ended = game.advance(step_limit)
             if ended and on_episode is not None:
                 on_episode(ended)
     if slots.cost_name and not slots.cost_seen:
-        raise UnfitEnvironmentError(
-            f"a cost {slots.cost_name!r} was asked for, but the environment's infos never held it."
-        )
+        raise MissingCostError(f"a cost {slots.cost_name!r} was asked for, but the environment's infos never held it.")
     return game.result()
+
+
+class MissingCostError(UnfitEnvironmentError):
+    """A cost that was asked for and that the environment never tells."""
 
 
 class _Play:

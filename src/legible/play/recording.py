@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Env, first_action
+from legible.environments import Env, as_taken, map_arrays
+from legible.environments.spaces import Batch
 from legible.play.choosing import Scores
 from legible.play.episodes import StepRecord
 
@@ -28,26 +29,31 @@ class Recording:
     seed
         Of the episode.
     observations, actions, rewards
-        What was seen, done and earned, a row a step.
+        What was seen, done and earned, a row a step: ``float32[n, features]`` and ``int64[n]``, or whatever the spaces
+        say (`legible.play.SpaceSlots`).
     wanted
-        What the policy alone would have done, by its scores.
+        What the policy alone would have done, by its scores; what was done where it has none.
+    masks
+        Which values of an action were allowed, None where the environment does not say.
     """
 
     seed: int
-    observations: NDArray[np.float32]
-    actions: NDArray[np.int64]
-    wanted: NDArray[np.int64]
+    observations: Batch
+    actions: NDArray[Any]
+    wanted: NDArray[Any]
     rewards: NDArray[np.float64]
+    masks: NDArray[np.bool_] | None = None
 
 
 class Steps(NamedTuple):
     """Steps as columns, a row a step, in the order of episodes and of the steps in them."""
 
     episodes: NDArray[np.int64]
-    observations: NDArray[np.float32]
-    actions: NDArray[np.int64]
+    observations: Batch
+    actions: NDArray[Any]
     scores: Scores
     rewards: NDArray[np.float64]
+    masks: NDArray[np.bool_] | None = None
 
 
 class Recorder:
@@ -61,20 +67,21 @@ class Recorder:
 
     def __init__(self, episodes: Collection[int] | None = None) -> None:
         self._wanted = None if episodes is None else np.array(sorted(episodes), np.int64)
-        self._parts: list[tuple[NDArray[Any], ...]] = []
+        self._parts: list[tuple[Batch, ...]] = []
 
     def __call__(self, step: StepRecord) -> None:
         """Keep a step."""
         kept = step.episodes >= 0 if self._wanted is None else np.isin(step.episodes, self._wanted)
         if kept.any():
-            columns = (step.episodes, step.steps, step.observations, step.actions, step.scores, step.rewards)
-            self._parts.append(tuple(column[kept] for column in columns))
+            columns: Batch = (step.episodes, step.steps, step.observations, step.actions, step.scores, step.rewards)
+            columns = columns if step.masks is None else (*columns, step.masks)
+            self._parts.append(map_arrays(lambda column: column[kept], columns))
 
     def steps(self) -> Steps:
         """Return everything that was kept."""
-        episodes, steps, *columns = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        episodes, steps, *columns = map_arrays(lambda *parts: np.concatenate(parts), *self._parts)
         order = np.lexsort((steps, episodes))
-        return Steps(episodes[order], *(column[order] for column in columns))
+        return Steps(episodes[order], *map_arrays(lambda column: column[order], tuple(columns)))
 
     def recordings(self, seeds: Sequence[int]) -> list[Recording]:
         """Return the kept episodes in the order of their numbers; `seeds` are those of all that were played."""
@@ -82,18 +89,23 @@ class Recorder:
             return []
         steps = self.steps()
         episodes, starts = np.unique(steps.episodes, return_index=True)
+        ends = [*starts[1:].tolist(), len(steps.episodes)]
         return [
-            Recording(
-                seed=seeds[episode],
-                observations=steps.observations[start:end],
-                actions=steps.actions[start:end].astype(np.int64),
-                wanted=steps.scores[start:end].argmax(axis=1),
-                rewards=steps.rewards[start:end].astype(np.float64),
-            )
-            for episode, start, end in zip(
-                episodes.tolist(), starts.tolist(), [*starts[1:].tolist(), len(steps.episodes)], strict=True
-            )
+            _recording(steps, seeds[episode], slice(start, end))
+            for episode, start, end in zip(episodes.tolist(), starts.tolist(), ends, strict=True)
         ]
+
+
+def _recording(steps: Steps, seed: int, rows: slice) -> Recording:
+    actions = steps.actions[rows]
+    return Recording(
+        seed=seed,
+        observations=map_arrays(lambda column: column[rows], steps.observations),
+        actions=actions if actions.dtype.kind == "f" else actions.astype(np.int64),
+        wanted=steps.scores[rows].argmax(axis=1) if steps.scores.shape[1] else actions,
+        rewards=steps.rewards[rows].astype(np.float64),
+        masks=None if steps.masks is None else steps.masks[rows],
+    )
 
 
 def replay(environment: Env, recording: Recording) -> Iterator[tuple[Any, float]]:
@@ -104,9 +116,8 @@ def replay(environment: Env, recording: Recording) -> Iterator[tuple[Any, float]
     """
     observation, _ = environment.reset(seed=recording.seed)
     yield observation, 0.0
-    first = first_action(environment.action_space)
-    for action in recording.actions:
-        observation, reward, terminated, truncated, _ = environment.step(np.int64(first + action))
+    for action in as_taken(environment.action_space, recording.actions):
+        observation, reward, terminated, truncated, _ = environment.step(action)
         yield observation, float(reward)
         if terminated or truncated:
             return

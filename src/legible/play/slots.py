@@ -1,8 +1,10 @@
 """Places in which episodes run side by side.
 
 - `Slots`: what they show and how they are stepped.
-- `BatchSlots`, `SingleSlots`: in a native vector environment, and made of single environments.
-- `make_slots`: a fixed number of them for an environment.
+- `BatchSlots`, `SingleSlots`: in a native vector environment, and made of single environments; observations are rows of
+  float32, actions are numbers.
+- `SpaceSlots`: made of single environments of any spaces; observations, actions and masks stay as they are.
+- `make_slots`, `make_space_slots`: a fixed number of them for an environment.
 - `EpisodeFailedError`: an environment that raised an error, with the seed of the episode.
 """
 
@@ -22,13 +24,18 @@ from legible.environments import (
     ObservationEncoder,
     UnfitEnvironmentError,
     as_environment,
+    as_taken,
+    choice_sizes,
     count_actions,
     first_action,
+    map_arrays,
+    stack_observations,
 )
 from legible.errors import LegibleError
 
 Observations = NDArray[np.float32]
 DEFAULT_BATCH = 256
+MASKED = "the environment masks actions: legible play heeds that, a study does not yet."
 
 
 class Slots(Protocol):
@@ -44,6 +51,7 @@ class Slots(Protocol):
     cost: NDArray[np.float64]
     cost_name: str
     cost_seen: bool
+    masks: NDArray[np.bool_] | None
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
         """Begin an episode with its seed in each of the rows."""
@@ -69,6 +77,7 @@ class _SlotArrays:
         self.cost = np.zeros(n, np.float64)
         self.cost_name = cost_name
         self.cost_seen = False
+        self.masks: NDArray[np.bool_] | None = None
 
 
 class BatchSlots(_SlotArrays):
@@ -116,17 +125,23 @@ class BatchSlots(_SlotArrays):
         self._envs.close()
 
 
-class SingleSlots(_SlotArrays):
+class _EnvironmentSlots(_SlotArrays):
     """Slots made of single environments; idle ones rest."""
 
-    def __init__(self, envs: Sequence[Env], cost_name: str = "") -> None:
+    def __init__(self, envs: Sequence[Env], width: int, n_actions: int, cost_name: str) -> None:
         if len({id(env) for env in envs}) < len(envs):
             raise UnfitEnvironmentError("the factory made the same environment twice; every slot needs its own.")
-        self._encoder = ObservationEncoder.of(envs[0].observation_space)
-        super().__init__(len(envs), self._encoder.width, count_actions(envs[0].action_space), cost_name)
+        super().__init__(len(envs), width, n_actions, cost_name)
         self._envs = envs
-        self._first_action = first_action(envs[0].action_space)
         self._seeds = [-1] * self.n
+
+    def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:
+        """Put what was seen into the rows; `everywhere`: the first of it into all other rows, too."""
+        raise NotImplementedError
+
+    def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Return actions as the environment takes them."""
+        raise NotImplementedError
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
         """Begin an episode with its seed in each of the rows."""
@@ -139,20 +154,17 @@ class SingleSlots(_SlotArrays):
             except Exception as error:
                 raise _failure(seed, error) from error
             seen.append(observation)
-        encoded = self._encoder.encode(seen)
-        if unused:
-            # Policies are shown idle rows, too: zeros need not be an observation of this space.
-            self.observations[:] = encoded[0]
-        self.observations[rows] = encoded
+        # Policies are shown idle rows, too: zeros need not be an observation of this space.
+        self._show(rows, seen, everywhere=unused)
 
-    def step(self, actions: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
+    def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
         """Take a step in every active row."""
         rows = np.flatnonzero(active)
-        numbers = actions + self._first_action
+        taken = self._as_taken(actions)
         seen = []
         for row in rows.tolist():
             try:
-                observation, reward, terminated, truncated, info = self._envs[row].step(numbers[row])
+                observation, reward, terminated, truncated, info = self._envs[row].step(taken[row])
             except Exception as error:
                 raise _failure(self._seeds[row], error) from error
             seen.append(observation)
@@ -161,12 +173,88 @@ class SingleSlots(_SlotArrays):
             if self.cost_name:
                 self.cost_seen |= self.cost_name in info
                 self.cost[row] = float(info.get(self.cost_name, 0.0))
-        self.observations[rows] = self._encoder.encode(seen)
+        self._show(rows, seen, everywhere=False)
 
     def close(self) -> None:
         """Close every environment."""
         for env in self._envs:
             env.close()
+
+
+class SingleSlots(_EnvironmentSlots):
+    """Slots made of single environments; observations are rows of float32, actions are numbers from 0."""
+
+    def __init__(self, envs: Sequence[Env], cost_name: str = "") -> None:
+        if envs[0].has_wrapper_attr("action_masks"):
+            raise UnfitEnvironmentError(MASKED)
+        self._encoder = ObservationEncoder.of(envs[0].observation_space)
+        super().__init__(envs, self._encoder.width, count_actions(envs[0].action_space), cost_name)
+        self._first_action = first_action(envs[0].action_space)
+
+    def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:
+        encoded = self._encoder.encode(seen)
+        if everywhere:
+            self.observations[:] = encoded[0]
+        self.observations[rows] = encoded
+
+    def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
+        return actions + self._first_action
+
+
+class SpaceSlots(_EnvironmentSlots):
+    """Slots made of single environments of any spaces.
+
+    `observations` are arrays in the type of the space, with a row for each slot; dictionaries and tuples of them where
+    the space is one. Actions are as `gymnasium` has them, whole numbers counted from 0. `masks` say which of the
+    values of an action may be taken, one part after another, where the environment has ``action_masks()`` as in
+    sb3-contrib; else they are None.
+    """
+
+    def __init__(self, envs: Sequence[Env], cost_name: str = "") -> None:
+        self.observation_space, self.action_space = envs[0].observation_space, envs[0].action_space
+        sizes = choice_sizes(self.action_space)
+        super().__init__(envs, 0, sizes[0] if self.action_space.shape == () and sizes else 0, cost_name)
+        self.observations: Any = None
+        self._sizes = sizes
+        if sizes and envs[0].has_wrapper_attr("action_masks"):
+            self.masks = np.ones((self.n, sum(sizes)), np.bool_)
+
+    def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
+        """Begin an episode with its seed in each of the rows."""
+        self.terminated[rows] = self.truncated[rows] = False
+        super().start(rows, seeds)
+
+    def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:
+        stacked = stack_observations(self.observation_space, seen)
+        if everywhere:
+            self.observations = map_arrays(lambda new: np.repeat(new[:1], self.n, axis=0), stacked)
+
+        def put(old: NDArray[Any], new: NDArray[Any]) -> None:
+            old[rows] = new
+
+        map_arrays(put, self.observations, stacked)
+        if self.masks is not None:
+            for row in rows.tolist():
+                # An episode that is over has no more actions, so nobody is asked about them.
+                over = self.terminated[row] or self.truncated[row]
+                self.masks[row] = True if over else self._mask_of(row)
+
+    def _mask_of(self, row: int) -> NDArray[np.bool_]:
+        mask = np.asarray(self._envs[row].get_wrapper_attr("action_masks")(), np.bool_).ravel()
+        if mask.size != sum(self._sizes):
+            raise UnfitEnvironmentError(
+                f"action_masks() of the environment has {mask.size} entries, but its actions, {self.action_space}, "
+                f"need {sum(self._sizes)}."
+            )
+        if not all(part.any() for part in np.split(mask, np.cumsum(self._sizes)[:-1])):
+            raise UnfitEnvironmentError(
+                f"action_masks() of the environment allows no action in the episode with seed {self._seeds[row]}."
+            )
+        return mask
+
+    def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
+        # A copy: environments may write into what they are handed, and a record holds the actions.
+        return np.array(as_taken(self.action_space, actions))
 
 
 class EpisodeFailedError(UnfitEnvironmentError):
@@ -198,5 +286,18 @@ def make_slots(environment: str | EnvironmentSpec | Env, n: int, cost_name: str 
         else:
             slots = SingleSlots([opened.enter_context(closing(environment.make())) for _ in range(n)], cost_name)
         # They fit, so they stay open.
+        opened.pop_all()
+    return slots
+
+
+def make_space_slots(environment: str | EnvironmentSpec | Env, n: int, cost_name: str = "") -> SpaceSlots:
+    """Make n slots of any spaces; an environment object makes one, whatever n. See `make_slots`."""
+    if n < 1:
+        raise LegibleError(f"at least one slot is needed, got {n}.")
+    environment = as_environment(environment)
+    if not isinstance(environment, EnvironmentSpec):
+        return SpaceSlots([environment], cost_name)
+    with ExitStack() as opened:
+        slots = SpaceSlots([opened.enter_context(closing(environment.make())) for _ in range(n)], cost_name)
         opened.pop_all()
     return slots

@@ -1,7 +1,7 @@
 """Where the statements of a relations file stand in it, so that an error can name the line.
 
 - `Source`: the text of a file. `Place`: a statement in it.
-- `RelationFileError`: what is wrong, and in which line.
+- `RelationFileError`: what is wrong, and in which line; `UnknownNameError`: a name that nothing has.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ class RelationFileError(RelationError):
         self.where = where
         self.line = line
         self.reason = message
+
+
+class UnknownNameError(RelationFileError):
+    """A relations file that speaks of a feature or an action that is not there."""
 
 
 _QUOTED_OR_COMMENT = re.compile(
@@ -83,3 +87,7 @@ class Place:
     def error(self, message: str, token: str = "") -> RelationFileError:
         """An error about the statement, or a text in it."""
         return RelationFileError(self.source.where, self.line(token), message)
+
+    def unknown(self, message: str, token: str) -> UnknownNameError:
+        """The error that a text in the statement names nothing that is there."""
+        return UnknownNameError(self.source.where, self.line(token), message)

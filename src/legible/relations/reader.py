@@ -219,7 +219,7 @@ class _RelationReader:
                 if name not in self.space.action_names:
                     names = self.space.action_names
                     hint = did_you_mean(name, names) or f" The actions are {', '.join(names)}."
-                    raise place.error(f"there is no action called {name!r}.{hint}", name)
+                    raise place.unknown(f"there is no action called {name!r}.{hint}", name)
             if first in pairs:
                 raise place.error(f"action {first!r} becomes both {pairs[first]!r} and {second!r}.", first)
             if second in pairs.values():
@@ -266,7 +266,7 @@ class _RelationReader:
             raise place.error(f'{pattern!r} must hold {{n}}, the row\'s number, once: "vehicle{{n}}.*".', pattern)
         rows = {name: found for name in self.space.names if (found := _row_number(pattern, name)) is not None}
         if not rows:
-            raise place.error(f"{pattern!r} matches no feature.", pattern)
+            raise place.unknown(f"{pattern!r} matches no feature.", pattern)
         for name, (first, last) in rows.items():
             i = self.space.feature_index(name)
             image = f"{name[:first]}{int(name[first:last]) + by}{name[last:]}"
@@ -328,7 +328,7 @@ class _RelationReader:
             found = {name: match_pattern(pattern, name) for name in self.space.names}
             matches = {name: stands_for for name, stands_for in found.items() if stands_for is not None}
             if not matches:
-                raise place.error(self._nothing(pattern), pattern)
+                raise place.unknown(self._nothing(pattern), pattern)
             for name, stands_for in matches.items():
                 texts.setdefault(stands_for, (pattern, name))
         return [self._row(patterns, stands_for, origin, place) for stands_for, origin in texts.items()]
@@ -339,7 +339,7 @@ class _RelationReader:
         names = [fill_pattern(pattern, stands_for) for pattern in patterns]
         for name, pattern in zip(names, patterns, strict=True):
             if name not in self.space.names:
-                raise place.error(
+                raise place.unknown(
                     f"{origin[0]!r} matches {origin[1]!r}, but there is no {name!r} to go with it."
                     + did_you_mean(name, self.space.names),
                     pattern,

@@ -18,7 +18,7 @@ from legible.environments import Env, EnvironmentSpec, shipped_relations
 from legible.errors import did_you_mean
 from legible.features import FeatureSpace
 from legible.files import read_text
-from legible.relations.places import RelationFileError
+from legible.relations.places import UnknownNameError
 from legible.relations.reader import parse_relations
 from legible.relations.relation import MetamorphicRelation
 from legible.relations.values import RelationError
@@ -96,25 +96,34 @@ def _defaults(environment: str | EnvironmentSpec | Env, space: FeatureSpace) -> 
     for file in shipped_relations(environment):
         if file.default:
             text = _read(file.path, file.name)
-            try:
-                text.relations(space)
-            except RelationFileError as error:
-                left_out.append(f"{file.name} speaks of other names than those of this environment ({error.reason})")
+            unknown = _unknown_name(text, space)
+            if unknown:
+                left_out.append(f"{file.name} speaks of other names than those of this environment ({unknown})")
             else:
                 texts.append(text)
     return ChosenRelations(tuple(texts), tuple(left_out))
 
 
+def _unknown_name(text: RelationsText, space: FeatureSpace) -> str:
+    """What a file says of a name that is not there, or nothing; whatever else is wrong shows when it is used."""
+    try:
+        text.relations(space)
+    except UnknownNameError as error:
+        return error.reason
+    except RelationError:
+        pass
+    return ""
+
+
 def _text_of(source: str | Path, environment: str | EnvironmentSpec | Env) -> RelationsText:
     """Read a file, or one that comes with the domain; its name counts before a file of the same name."""
-    if isinstance(source, str):
-        shipped = {file.name: file.path for file in shipped_relations(environment)}
-        if source in shipped:
-            return _read(shipped[source], source)
-        if not Path(source).exists():
-            known = f" Those that come with the package: {', '.join(shipped)}." if shipped else ""
-            hint = did_you_mean(source, shipped) or known
-            raise RelationError(f"{source}: there is no such file.{hint}")
+    shipped = {file.name: file.path for file in shipped_relations(environment)} if isinstance(source, str) else {}
+    if source in shipped:
+        return _read(shipped[str(source)], str(source))
+    if not Path(source).exists():
+        known = f" Those that come with the package: {', '.join(shipped)}." if shipped else ""
+        hint = did_you_mean(str(source), shipped) or known
+        raise RelationError(f"{source}: there is no such file.{hint}")
     # The folder of a study puts numbers before names.
     return _read(Path(source), re.sub(r"^\d\d-", "", Path(source).stem))
 

@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 from legible import formatting
 from legible.files import write_text
-from legible.policies import Policy, load_policy
+from legible.policies import Policy
 from legible.report.exports import write_plots, write_tables
 from legible.report.findings import Findings, gather
-from legible.study import Study
+from legible.study import Study, load_policy_for
 
 _ASSETS = Path(__file__).parent / "assets"
 
@@ -41,7 +41,7 @@ def write_report(
     """
     target = Path(path) if path is not None else study.folder / "report.html"
     given = others or {}
-    loaded = {name: load_policy(other) if isinstance(other, (str, Path)) else other for name, other in given.items()}
+    loaded = {name: load_policy_for(study.environment, other) for name, other in given.items()}
     study.improve()
     study.explain()
     findings = gather(study, loaded)

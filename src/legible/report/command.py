@@ -26,7 +26,9 @@ def rerun_command(study: Study) -> str:
     if not policy:
         return ""
     kept = json.loads((study.folder / "study.json").read_text(encoding="utf-8"))
+    told = {} if policy == own.name else kept["about"].get("policy options", {})
     options = [("--seed", str(study.seed))]
+    options += [("--policy-output" if name == "output" else f"--{name}", value) for name, value in told.items()]
     options += [("--arg", f"{name}={json.dumps(value)}") for name, value in kept["arguments"].items()]
     options += [("--wrap", wrapper) for wrapper in kept["wrappers"]]
     options += [("--relations", name) for name in _relation_files(study)]

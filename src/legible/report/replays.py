@@ -17,7 +17,7 @@ import numpy as np
 
 from legible.environments import Env
 from legible.evaluation import PlayedBlocks
-from legible.evaluation.units import UNGUIDED, Unit, UnitResult, record_episode, record_unit
+from legible.evaluation.units import UNGUIDED, Unit, UnitResult, record_unit
 from legible.features import FeatureSpace
 from legible.play import Recording, replay
 from legible.report.interventions import Mark, interventions
@@ -103,7 +103,7 @@ def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tupl
     for i, (treatment, episode) in enumerate(zip(treatments, episodes, strict=True)):
         known = blocks.results[treatment + 1]
         if (result.returns[i], result.lengths[i]) != (known.returns[episode], known.lengths[episode]):
-            recordings[i] = record_episode(blocks.setup, *blocks.unit_of(treatment, episode))
+            recordings[i] = blocks.record(treatment, episode)
     return list(zip(recordings[::2], recordings[1::2], strict=True))
 
 

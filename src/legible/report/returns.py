@@ -14,7 +14,7 @@ from legible.engines import InProcess
 from legible.evaluation import PlayedBlocks, Sample, play_blocks
 from legible.evaluation.units import UNGUIDED, Setup, UnitResult, run_units
 from legible.policies import Policy
-from legible.study import Study, fingerprint_of
+from legible.study import Study
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ def policy_returns(study: Study, others: Mapping[str, Policy]) -> Iterator[Polic
     if final.setup.treatments:
         yield PolicyReturns("guided", "guided", final.guided(0), Sample.of(final.guided(0)))
     for name, policy in others.items():
-        run = partial(run_units, engine=InProcess(), fingerprint=fingerprint_of(policy, study.environment))
+        limit = study.settings.time_limit or None
+        run = partial(run_units, engine=InProcess() if limit is None else study.engine, time_limit=limit)
         setup = Setup(policy, study.environment, (), study.settings.play)
         (result,) = play_blocks(setup, [(UNGUIDED, final.seeds)], run)
         yield PolicyReturns(name, "other", result, Sample.of(result))

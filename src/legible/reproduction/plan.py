@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -223,10 +223,10 @@ def _check_entries(data: Mapping[str, Any], known: Sequence[str], where: str) ->
 
 def _entry(kind: type[Any], data: Mapping[str, Any], where: str) -> Any:
     _check_entries(data, [entry.name for entry in fields(kind)], where)
-    try:
-        return kind(**data)
-    except TypeError as error:
-        raise LegibleError(f"{where}: {error}.") from error
+    for entry in fields(kind):
+        if entry.name not in data and entry.default is MISSING and entry.default_factory is MISSING:
+            raise LegibleError(f"{where}: the entry {entry.name!r} is missing.")
+    return kind(**data)
 
 
 def _mode(base: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> Mode:

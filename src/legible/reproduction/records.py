@@ -22,7 +22,7 @@ import numpy as np
 from legible.engines import Engine
 from legible.environments import domain_groups
 from legible.errors import LegibleError
-from legible.evaluation import Evaluation, Sample, Verdict, play_blocks
+from legible.evaluation import Evaluation, Sample, Verdict, WorstCase, play_blocks
 from legible.evaluation.statistics import paired
 from legible.evaluation.units import UNGUIDED, run_units
 from legible.explanation import feature_groups, group_shares
@@ -39,7 +39,9 @@ Progress = Callable[[str, int, int], None]
 DIGITS = 6
 
 
-def make_record(job: Job, folder: Path, *, seed: int, engine: Engine, progress: Progress | None = None) -> Record:
+def make_record(
+    job: Job, folder: Path, *, seed: int, engine: Engine, trust: bool = False, progress: Progress | None = None
+) -> Record:
     """Run everything that the tables need of one policy.
 
     Parameters
@@ -52,11 +54,22 @@ def make_record(job: Job, folder: Path, *, seed: int, engine: Engine, progress: 
         Of the study.
     engine
         Where episodes run.
+    trust
+        Whether the policy may be code: its name comes out of a file.
     progress
         Called with a stage, and with how many of how many episodes are done.
     """
     seconds: dict[str, float] = {}
-    study = Study(folder, job.row.spec, job.policy, seed=seed, settings=job.settings, engine=engine, progress=progress)
+    study = Study(
+        folder,
+        job.row.spec,
+        job.policy,
+        seed=seed,
+        settings=job.settings,
+        typed=trust,
+        engine=engine,
+        progress=progress,
+    )
     with _timed(seconds, "experiences"):
         space = study.collect().space
     with _timed(seconds, "mining"):
@@ -128,11 +141,12 @@ def _known_rule(text: str, study: Study) -> Record:
     setup = study.setup([generalised])
     seeds = study.improvement.final_blocks.seeds
     base, guided = play_blocks(setup, [(UNGUIDED, seeds), (0, seeds)], study.runner("known rule"))
+    better, worse = WorstCase((base, guided)).of(guided, base)
     return {
         "rule": text,
         "mined": rule in [m.rule for m in study.mining.rules],
         "related": [relative.text(study.space) for relative in relatives],
-        "effect": _numbers(asdict(paired(guided.returns, base.returns))),
+        "effect": _numbers(asdict(paired(better.returns, worse.returns))),
         "changed": _short(guided.changed.sum() / max(1, guided.lengths.sum())),
     }
 

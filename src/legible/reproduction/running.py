@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from legible.engines import Engine, LocalProcesses
+from legible.environments import refuse_named_code
 from legible.errors import LegibleError
 from legible.files import write_text
 from legible.reproduction.plan import Job, TablePlan, find_tables
@@ -58,6 +59,7 @@ def reproduce(
     modes: Sequence[str] = (),
     baselines: bool = True,
     seed: int = 0,
+    trust: bool = False,
     engine: Engine | None = None,
     on_job: OnJob | None = None,
     progress: Callable[[str, int, int], None] | None = None,
@@ -82,6 +84,9 @@ def reproduce(
         Whether random tests and random rules are run; without them their cells are "not run".
     seed
         Of every study.
+    trust
+        Whether to import factories of environments and policies that are code, if the table files name some. Files from
+        somebody else can name any code.
     engine
         Where episodes run.
     on_job, progress
@@ -89,6 +94,8 @@ def reproduce(
     """
     plans = load_table_plans(names, experiments)
     jobs = [(studies, job) for studies, found in jobs_of(plans, scale).items() for job in found]
+    for studies, job in jobs:
+        refuse_named_code(job.row.spec, f"{experiments / studies}.toml", trust=trust)
     missing = [
         (studies, job)
         for studies, job in jobs
@@ -102,7 +109,7 @@ def reproduce(
                 on_job(job, number, len(missing))
             folder = work / studies / job.name
             wanted = job if baselines else replace(job, baselines=False)
-            record = make_record(wanted, folder, seed=seed, engine=running, progress=progress)
+            record = make_record(wanted, folder, seed=seed, engine=running, trust=trust, progress=progress)
             path = record_path(out, studies, job)
             path.parent.mkdir(parents=True, exist_ok=True)
             save_record(record, path)

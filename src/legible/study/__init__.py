@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from legible.study.estimate import settings_for
 from legible.study.fingerprint import fingerprint_of
-from legible.study.folder import StudyFolder, UnitFiles, UntrustedFolderError
+from legible.study.folder import StudyFolder, UnitFiles
+from legible.study.inputs import load_policy_for
 from legible.study.running import NotDoneError, Progress
 from legible.study.study import BASELINES, Study
 
@@ -15,7 +16,7 @@ __all__ = [
     "Study",
     "StudyFolder",
     "UnitFiles",
-    "UntrustedFolderError",
     "fingerprint_of",
+    "load_policy_for",
     "settings_for",
 ]

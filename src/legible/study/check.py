@@ -6,20 +6,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
-from legible.engines import LocalProcesses
+from legible.engines import LocalProcesses, UnitFailedError
 from legible.environments import (
     Env,
     EnvironmentSpec,
     ObservationEncoder,
     UnfitEnvironmentError,
+    check_playable,
     count_actions,
     first_action,
     resolve_names,
@@ -27,11 +30,13 @@ from legible.environments import (
 from legible.evaluation.units import Setup
 from legible.features import FeatureSpace
 from legible.formatting import duration, number
-from legible.play import check_policy
+from legible.play import MASKED, check_acting, check_policy, why_no_study
 from legible.policies import Policy, load_policy
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
 from legible.study.estimate import Estimate, estimate, measure_rate, settings_for
+from legible.study.inputs import load_policy_for
+from legible.study.running import run_within_limit
 
 MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
 
@@ -62,6 +67,7 @@ def check_env(
     *,
     names: str | Path | FeatureSpace | None = None,
     seed: int = 0,
+    time_limit: float | None = None,
 ) -> list[Finding]:
     """Find out whether an environment, and a policy if one is given, are fit for a study.
 
@@ -75,43 +81,111 @@ def check_env(
         Names of features and actions, or a TOML file with them.
     seed
         Of the episodes that are tried.
+    time_limit
+        Seconds after which an episode is given up, for environments that hang. With a limit, episodes are played in
+        another process.
     """
     spec.make().close()  # what cannot be made is an error, not a finding
     found: list[Finding] = []
     try:
-        for finding in _ask(spec, policy, names, seed):
+        for finding in _ask(spec, policy, names, seed, time_limit):
             found.append(finding)  # noqa: PERF402 (what was found before an error counts)
-    except UnfitEnvironmentError as error:
+    except (UnfitEnvironmentError, UnitFailedError) as error:
         found.append(Finding("fit for a study", "no", str(error)))
     return found
 
 
 def _ask(
-    spec: EnvironmentSpec, source: str | Policy | None, names: str | Path | FeatureSpace | None, seed: int
+    spec: EnvironmentSpec,
+    source: str | Policy | None,
+    names: str | Path | FeatureSpace | None,
+    seed: int,
+    time_limit: float | None,
 ) -> Iterator[Finding]:
+    policy = None if source is None else load_policy_for(spec, source)
     env = spec.make()
     try:
+        not_yet = _not_yet(env, policy)
+        if not_yet is not None:
+            yield not_yet
+            return
         encoder, actions = ObservationEncoder.of(env.observation_space), count_actions(env.action_space)
         named = resolve_names(env, names)
         space, relations = named.space, resolve_relations(env, named.space)
         who = f"named by {named.source}" if named.is_named else "without names (--names FILE)"
         yield Finding("observations", "yes", f"{encoder.width} features, {who}")
         yield Finding("actions", "yes", f"{actions}: {', '.join(space.action_names)}")
-        walks = [_walk(env, encoder, seed + i) for i in range(EPISODES)]
-        yield _same_again(env, spec, encoder, walks[0], seed)
-        yield _seeds_matter(walks)
-        yield _finite(walks)
-        yield _ends(walks)
-        yield _kinds(space, walks, told=named.is_named)
     finally:
         env.close()
+    walks, again = _play_walks(spec, seed, time_limit)
+    yield _same_again(walks[0], again, seed)
+    yield _seeds_matter(walks)
+    yield _finite(walks)
+    yield _ends(walks)
+    yield _kinds(space, walks, told=named.is_named)
     yield _relations(relations)
-    policy = load_policy(source) if isinstance(source, str) else source
     if policy is not None:
         check_policy(policy, encoder.width, actions)
         yield Finding("policy", "yes", f"reads {encoder.width} features, chooses among {actions} actions")
     played = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
-    yield from _times(spec, policy or _uniform(encoder.width, actions), played)
+    yield from _times(spec, policy or _uniform(encoder.width, actions), played, time_limit)
+
+
+def _play_walks(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> tuple[list[_Walk], dict[str, _Walk]]:
+    """Play random walks with different seeds, and the first again in the same environment and in a fresh one."""
+    same, fresh = "in the same environment", "in a fresh one"
+    seeds = [seed + i for i in range(EPISODES)]
+    if time_limit is None:
+        *walks, once_more = _walks(spec, [*seeds, seed])
+        return walks, {same: once_more, fresh: _walks(spec, [seed])[0]}
+    with LocalProcesses(1) as engine:
+
+        def walk(*walked: int) -> list[_Walk]:
+            what = f"random actions in the episode with seed {walked[-1]}"
+            return run_within_limit(engine, _walks, spec, walked, len(walked) * time_limit, what)
+
+        # Each on its own, so that it is known which seed hangs.
+        walks = [walk(one)[0] for one in seeds]
+        return walks, {same: walk(seeds[-1], seed)[-1], fresh: walk(seed)[0]}
+
+
+def _walks(spec: EnvironmentSpec, seeds: Sequence[int]) -> list[_Walk]:
+    """Play random walks in one environment."""
+    env = spec.make()
+    try:
+        encoder = ObservationEncoder.of(env.observation_space)
+        return [_walk(env, encoder, seed) for seed in seeds]
+    finally:
+        env.close()
+
+
+def _not_yet(env: Env, policy: Policy | None) -> Finding | None:
+    """Say what keeps a study from an environment and a policy that can be played; raise when not even that works."""
+    read, taken = env.observation_space, env.action_space
+    problem = None if policy is None else why_no_study(policy)
+    if env.has_wrapper_attr("action_masks"):
+        problem = MASKED
+    try:
+        ObservationEncoder.of(read)
+        count_actions(taken)
+    except UnfitEnvironmentError as error:
+        if isinstance(read, (spaces.Dict, spaces.Tuple)) and not _is_playable(read, taken):
+            raise  # it says how they are flattened
+        check_playable(read, taken)
+        problem = f"{error} legible play works already, a study does not yet."
+    if problem is None:
+        return None
+    if policy is not None:
+        check_acting(policy, read, taken)
+    return Finding("fit for a study", "no", problem)
+
+
+def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> bool:
+    try:
+        check_playable(observation_space, action_space)
+    except UnfitEnvironmentError:
+        return False
+    return True
 
 
 def _walk(env: Env, encoder: ObservationEncoder, seed: int) -> _Walk:
@@ -139,15 +213,10 @@ def _agree(one: _Walk, two: _Walk) -> int | None:
     return None if same.all() else int(np.argmin(same))
 
 
-def _same_again(env: Env, spec: EnvironmentSpec, encoder: ObservationEncoder, before: _Walk, seed: int) -> Finding:
+def _same_again(before: _Walk, again: dict[str, _Walk], seed: int) -> Finding:
     question = "same seed, same episode"
-    fresh = spec.make()
-    try:
-        tries = {"in the same environment": _walk(env, encoder, seed), "in a fresh one": _walk(fresh, encoder, seed)}
-    finally:
-        fresh.close()
-    for where, again in tries.items():
-        step = _agree(before, again)
+    for where, walk in again.items():
+        step = _agree(before, walk)
         if step is not None:
             return Finding(
                 question,
@@ -213,21 +282,23 @@ def _relations(chosen: ChosenRelations) -> Finding:
 
 def _uniform(n_features: int, n_actions: int) -> Policy:
     """A policy that acts at random, for measuring time where there is none."""
-
-    def nothing_to_choose(observations: NDArray[np.float32]) -> NDArray[Any]:
-        return np.full((len(observations), n_actions), 1.0 / n_actions)
-
-    return load_policy(nothing_to_choose, output="probabilities", n_features=n_features, n_actions=n_actions)
+    return load_policy(
+        partial(_equal_chances, n_actions), output="probabilities", n_features=n_features, n_actions=n_actions
+    )
 
 
-def _times(spec: EnvironmentSpec, policy: Policy, played: str) -> Iterator[Finding]:
+def _equal_chances(n_actions: int, observations: NDArray[np.float32]) -> NDArray[Any]:
+    return np.full((len(observations), n_actions), 1.0 / n_actions)
+
+
+def _times(spec: EnvironmentSpec, policy: Policy, played: str, time_limit: float | None) -> Iterator[Finding]:
     settings = settings_for(spec)
     envs = spec.make_batch(1)
     form = "a vector form with a seed for every episode" if envs is not None else "one environment at a time"
     if envs is not None:
         envs.close()
     setup = Setup(policy, spec, (), settings.play)
-    rate = measure_rate(setup)
+    rate = measure_rate(setup, time_limit=time_limit)
     yield Finding("speed", "yes", f"{number(rate)} episodes a second in one process ({form}{played})")
     engine = LocalProcesses()
     takes: dict[str, Estimate] = {

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from legible.engines import Engine, Failed, UnitFailedError
+from legible.evaluation import FailureLimit
+from legible.evaluation.failures import FailedEpisode, is_of_episode, reason_of
+from legible.evaluation.units import PaddedPolicy
 from legible.features import FeatureSpace
 from legible.play import Experiences
-from legible.play.experiences import ExperienceSetup, collect_unit, describe_features, join_experiences
+from legible.play.experiences import Columns, ExperienceSetup, collect_unit, describe_features, join_experiences
 from legible.study.running import Progress, ProgressCount
 
 
@@ -20,11 +24,14 @@ def collect_in_units(
     unit_episodes: int,
     engine: Engine,
     time_limit: float | None,
+    most_failed: float,
     folder: Path,
     key: str,
     progress: Progress,
 ) -> Experiences:
     """Play one episode for every seed and return what was seen and done.
+
+    A unit that fails is played again episode by episode; those that fail are left out, if they are few.
 
     Parameters
     ----------
@@ -38,6 +45,8 @@ def collect_in_units(
         Episodes in a unit of work.
     engine, time_limit
         Where units run, and the seconds after which one is given up.
+    most_failed
+        Share of the episodes that may fail.
     folder, key
         Where units are kept until all are there, and what they belong to.
     progress
@@ -50,18 +59,45 @@ def collect_in_units(
     missing = [i for i, part in enumerate(parts) if not part.exists()]
     count = ProgressCount(progress, "experiences", len(seeds))
     count.add(len(seeds) - sum(len(units[i]) for i in missing))
-    failures: list[Failed] = []
+    failures = FailureLimit(most_failed, "experiences", len(seeds))
+    for i in sorted(set(range(len(parts))) - set(missing)):
+        left = set(Experiences.load(parts[i], key).seeds.tolist())
+        failures.add(*(FailedEpisode(guided=False, seed=s, error="failed before") for s in units[i] if s not in left))
+    broken: list[int] = []
     for outcome in engine.run(collect_unit, setup, [units[i] for i in missing], time_limit=time_limit):
         i = missing[outcome.index]
         if isinstance(outcome, Failed):
-            failures.append(outcome)
+            if not is_of_episode(outcome):
+                raise UnitFailedError(f"experiences cannot be collected: {reason_of(outcome)}.")
+            broken.append(i)
         else:
             join_experiences([outcome.result], space).save(parts[i], key)
             count.add(len(units[i]))
-    if failures:
-        raise UnitFailedError(f"experiences cannot be collected: {failures[0].error}")
+    for i in sorted(broken):
+        join_experiences(_collect_alone(setup, units[i], engine, time_limit, failures), space).save(parts[i], key)
+        count.add(len(units[i]))
     found = join_experiences([Experiences.load(part, key) for part in parts], space)
     for part in parts:
         part.unlink()
     folder.rmdir()
     return found.with_guessed_kinds() if guess else found
+
+
+def _collect_alone(
+    setup: ExperienceSetup,
+    seeds: Sequence[int],
+    engine: Engine,
+    time_limit: float | None,
+    failures: FailureLimit,
+) -> list[Columns]:
+    """Play the episodes of a unit that failed one by one; returns those that do not fail."""
+    padded = replace(setup, policy=PaddedPolicy(setup.policy, min(setup.batch, len(seeds))))
+    found: dict[int, Columns] = {}
+    for outcome in engine.run(collect_unit, padded, [(seed,) for seed in seeds], time_limit=time_limit):
+        if isinstance(outcome, Failed):
+            failures.add(FailedEpisode(guided=False, seed=seeds[outcome.index], error=reason_of(outcome)))
+        else:
+            found[outcome.index] = outcome.result
+    if not found:
+        raise UnitFailedError(f"experiences cannot be collected: all {len(seeds)} episodes of a unit of work failed.")
+    return [found[i] for i in sorted(found)]

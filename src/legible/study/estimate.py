@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import itertools
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from legible.engines import Engine
-from legible.environments import EnvironmentSpec
+from legible.engines import Engine, LocalProcesses, UnitFailedError
+from legible.environments import EnvironmentSpec, UnfitEnvironmentError
 from legible.evaluation.units import UNGUIDED, Setup, Unit, play_unit
 from legible.play import STAGES, Known, stage_seeds
 from legible.settings import StudySettings
+from legible.study.running import run_within_limit
 
 # What is not known before it is found: rules that an action gets, and the share of rule sets that look like weaknesses.
 RULES_PER_ACTION = 15
@@ -53,24 +55,67 @@ class Estimate:
         return replace(self, episodes=kept)
 
 
-def measure_rate(setup: Setup, *, seconds: float = 1.0, seed: int = 0) -> float:
+def measure_rate(
+    setup: Setup,
+    *,
+    seconds: float = 1.0,
+    seed: int = 0,
+    engine: Engine | None = None,
+    time_limit: float | None = None,
+) -> float:
     """Play unguided episodes for about some seconds and return how many a second there were.
 
     Ever larger lots are played, up to the batch that units have, and the last one counts: the first ones pay for what
-    is only done once, and episodes side by side are faster than one by one.
+    is only done once, and episodes side by side are faster than one by one. When a lot fails, the one before counts:
+    whether episodes that fail are too many is not for an estimate to say.
+
+    Parameters
+    ----------
+    setup
+        What is played.
+    seconds, seed
+        How long to play, and the seed of the study.
+    engine, time_limit
+        With a time limit the episodes are played on an engine (by default another process), and a lot is given up
+        after so many seconds.
     """
-    count = 1
+    if time_limit is not None and engine is None:
+        engine = LocalProcesses(1)
+    with engine if engine is not None and time_limit is not None else nullcontext():
+        return _measure_rate(setup, seconds, seed, engine, time_limit)
+
+
+def _measure_rate(setup: Setup, seconds: float, seed: int, engine: Engine | None, time_limit: float | None) -> float:
+    count, rate = 1, 0.0
     for lot in itertools.count():
         unit = Unit((UNGUIDED,) * count, tuple(stage_seeds(seed, "experiences", 0, count)))
-        before = time.perf_counter()
-        play_unit(setup, unit)
-        took = time.perf_counter() - before
+        try:
+            took = _seconds_for(setup, unit, engine, time_limit)
+        except (UnfitEnvironmentError, UnitFailedError):
+            if rate:
+                return rate
+            raise
+        rate = count / took
         # The first lot never counts: it may have been compiling.
         if lot > 0 and (took >= seconds or (count >= setup.play.batch and took >= seconds / 4)):
             break
         if lot > 0 or took < seconds:
             count *= 4
-    return count / took
+    return rate
+
+
+def _seconds_for(setup: Setup, unit: Unit, engine: Engine | None, time_limit: float | None) -> float:
+    if engine is None or time_limit is None:
+        return _time_unit(setup, unit)
+    episodes = f"seed {unit.seeds[0]}" if len(unit) == 1 else f"seeds {unit.seeds[0]} to {unit.seeds[-1]}"
+    what = f"the episodes that tell how long a study takes, {episodes}"
+    return run_within_limit(engine, _time_unit, setup, unit, time_limit, what)
+
+
+def _time_unit(setup: Setup, unit: Unit) -> float:
+    before = time.perf_counter()
+    play_unit(setup, unit)
+    return time.perf_counter() - before
 
 
 def planned_episodes(settings: StudySettings, known: Known, *, collected: bool = False) -> dict[str, int]:
@@ -95,7 +140,7 @@ def estimate(
     setup: Setup, settings: StudySettings, engine: Engine, rule_sets: int | None = None, *, rate: float | None = None
 ) -> Estimate:
     """Estimate what a study takes; with `rule_sets`, what is left of it once the rules are known."""
-    rate = rate or measure_rate(setup)
+    rate = rate or measure_rate(setup, engine=engine, time_limit=settings.time_limit or None)
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
     guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES)
     return Estimate(rate, planned_episodes(settings, guess, collected=rule_sets is not None), engine.workers or 1)

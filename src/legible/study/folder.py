@@ -18,7 +18,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, refuse_named_code
 from legible.errors import LegibleError
 from legible.evaluation.units import UnitResult
 from legible.features import FeatureSpace
@@ -32,6 +32,8 @@ _KEPT: Mapping[str, type] = {
     **{"settings": dict, "names": object, "relations": list, "rules": list, "veto": list, "about": dict},
 }
 _ABOUT: Mapping[str, type] = {"policy": str, "policy file": object, "lost arguments": list, "versions": dict}
+# Columns that only the files of units with failed episodes have.
+_OF_FAILURES = ("failed", "errors")
 # Claiming a folder takes moments; whoever finds it being claimed waits that long.
 CLAIMING_SECONDS = 20.0
 
@@ -56,13 +58,16 @@ class UnitFiles(MutableMapping[str, UnitResult]):
         except FileNotFoundError:
             raise KeyError(key) from None
         try:
-            return UnitResult(**{f.name: arrays[f.name] for f in fields(UnitResult)})
+            needed = [f.name for f in fields(UnitResult) if f.name not in _OF_FAILURES or f.name in arrays]
+            return UnitResult(**{name: arrays[name] for name in needed})
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{path}: is damaged (no {error}); {advice}.") from error
 
     def __setitem__(self, key: str, result: UnitResult) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        write_arrays(self._path(key), {f.name: getattr(result, f.name) for f in fields(UnitResult)}, key)
+        left_out = () if result.failed.any() else _OF_FAILURES
+        names = [f.name for f in fields(UnitResult) if f.name not in left_out]
+        write_arrays(self._path(key), {name: getattr(result, name) for name in names}, key)
 
     def __delitem__(self, key: str) -> None:
         self._path(key).unlink()
@@ -169,12 +174,17 @@ class StudyFolder:
     def _compare(self, identity: Mapping[str, Any]) -> dict[str, Any]:
         kept = self.read()
         now = json.loads(json.dumps(identity))
+        # How many episodes may fail decides whether a study goes on, not what comes out of it.
+        before, kept["settings"]["most_failed"] = kept["settings"]["most_failed"], now["settings"]["most_failed"]
         changed = _differences({key: kept[key] for key in now}, now)
         if changed:
             raise LegibleError(
                 f"{self.path}: holds a study with other settings ({'; '.join(changed[:4])}). Use another folder, or "
                 "the settings that this one was made with."
             )
+        if before != kept["settings"]["most_failed"]:
+            with self.lock(CLAIMING_SECONDS):
+                write_json(self.path / "study.json", kept)
         return kept
 
     def check_files(self, kept: Mapping[str, Any]) -> None:
@@ -205,24 +215,16 @@ def environment_of(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> Env
     """Return the environment that a folder names, unless that would import what the folder chose.
 
     Environments that installed packages or legible register with Gymnasium open by themselves. A factory, a module
-    that registers an id, or a wrapper is code by a name that somebody wrote into the folder.
+    that registers an id, or a wrapper is code by a name that somebody wrote into the folder (see
+    `EnvironmentSpec.named_code`); it needs ``trust=True``, on the command line ``--trust``.
     """
-    spec = EnvironmentSpec(kept["environment"], kept["arguments"], tuple(kept["wrappers"]))
-    named = [*([spec.name] if ":" in spec.name else []), *spec.wrappers]
-    if named and not trust:
-        modules = ", ".join(dict.fromkeys(name.partition(":")[0] for name in named))
-        raise UntrustedFolderError(folder, ", ".join(named), modules)
+    name, arguments, wrappers = kept["environment"], kept["arguments"], kept["wrappers"]
+    texts = [name, *wrappers] if isinstance(wrappers, list) else [None]
+    if not all(isinstance(text, str) for text in texts) or not isinstance(arguments, dict):
+        raise DamagedFileError(f"{folder / 'study.json'}: is damaged (no environment can be read); use another folder.")
+    spec = EnvironmentSpec(name, arguments, tuple(wrappers))
+    refuse_named_code(spec, str(folder), trust=trust)
     return spec
-
-
-class UntrustedFolderError(LegibleError):
-    """A folder that names code which would be imported."""
-
-    def __init__(self, folder: Path, named: str, modules: str) -> None:
-        super().__init__(
-            f"{folder}: its environment is {named}, so opening it would import {modules}. If you know where the folder "
-            "comes from, say that you trust it (--trust)."
-        )
 
 
 def names_text(names: FeatureSpace) -> str:

@@ -1,5 +1,6 @@
 """What a study is made from: what tells it from other studies, and the files that its folder keeps of it.
 
+- `load_policy_for`: the policy by its path or address, as far as the environment can help.
 - `StudyInputs`: the inputs; `StudyInputs.identity`, `StudyInputs.about` and `StudyInputs.write` put them into a folder.
 """
 
@@ -7,20 +8,57 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import legible
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, ObservationEncoder
 from legible.features import FeatureSpace
 from legible.files import write_text
 from legible.guidance import GuidedPolicy
-from legible.policies import NetworkPolicy, Policy, save_policy
+from legible.policies import NetworkPolicy, Policy, UnclearPolicyError, load_policy, save_policy
 from legible.relations import RelationsText
 from legible.settings import StudySettings
 from legible.study.folder import names_text, survives_json
+
+
+def load_policy_for(
+    environment: EnvironmentSpec,
+    source: str | Path | Policy,
+    *,
+    typed: bool = True,
+    options: Mapping[str, str] | None = None,
+) -> Policy:
+    """Load a policy; what a function does not say about its observations, the environment does.
+
+    Parameters
+    ----------
+    environment
+        The environment that it is for.
+    source
+        Its path or address, see `legible.load_policy`; a policy is returned as it is.
+    typed
+        Whether a person named it, and no file did. Only then it may be code itself.
+    options
+        What else `legible.load_policy` is told: ``normalisation``, ``output``.
+    """
+    if not isinstance(source, (str, Path)):
+        return source
+    told: dict[str, Any] = dict(options or {})
+    try:
+        return load_policy(source, typed=typed, **told)
+    except UnclearPolicyError as error:
+        if error.argument not in {"n_features", "n_actions"}:
+            raise
+    env = environment.make()
+    try:
+        width = ObservationEncoder.of(env.observation_space).width
+    finally:
+        env.close()
+    return load_policy(source, typed=typed, n_features=width, **told)
 
 
 @dataclass(frozen=True)
@@ -29,7 +67,7 @@ class StudyInputs:
 
     Parameters
     ----------
-    environment, policy, policy_name, seed, settings
+    environment, policy, policy_name, policy_options, seed, settings
         As in `legible.study.Study`.
     fingerprint
         Stands for how policy and environment behave.
@@ -44,6 +82,7 @@ class StudyInputs:
     environment: EnvironmentSpec
     policy: Policy
     policy_name: str
+    policy_options: Mapping[str, str]
     fingerprint: str
     seed: int
     settings: StudySettings
@@ -71,10 +110,10 @@ class StudyInputs:
 
     def about(self) -> dict[str, Any]:
         """What else is worth knowing."""
-        is_file = bool(self.policy_name) and not self.policy_name.startswith("zoo:")
         return {
             "policy": self.policy_name,
-            "policy file": str(Path(self.policy_name).resolve()) if is_file else self.policy_name or None,
+            "policy file": _found_again(self.policy_name) if self.policy_name else None,
+            "policy options": {name: _found_again(value) for name, value in self.policy_options.items()},
             "lost arguments": self._lost_arguments(),
             "versions": _versions(),
         }
@@ -101,6 +140,11 @@ class StudyInputs:
             written.append(folder / "names.json")
             write_text(written[-1], names_text(self.names))
         return written
+
+
+def _found_again(name: str) -> str:
+    """A file by its whole path, so that it is found from elsewhere; other names, such as ``zoo:NAME``, as they are."""
+    return str(Path(name).resolve()) if Path(name).exists() else name
 
 
 def _versions() -> dict[str, str]:

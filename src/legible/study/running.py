@@ -2,6 +2,7 @@
 
 - `StageRunner`: runs units of one or more stages; `NoEngine`: stands for an engine where nothing may be played.
 - `NotDoneError`: a step that has not been done, where it was only to be read.
+- `run_within_limit`: one piece of work on an engine, within a time limit, with a clear line when it fails.
 - `Progress`, `ProgressCount`, `ignore_progress`: who is told, what is counted.
 """
 
@@ -9,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from legible.engines import Engine
+from legible.engines import Engine, UnitFailedError, run_one
 from legible.errors import LegibleError
+from legible.evaluation import FailureLimit
 from legible.evaluation.units import Setup, Store, Unit, UnitResult, run_units
 
+Shared = TypeVar("Shared")
+Work = TypeVar("Work")
+R = TypeVar("R")
 Progress = Callable[[str, int, int], None]
 """Called as ``progress(stage, done, of)`` whenever more of a stage became known."""
 
@@ -25,6 +30,19 @@ class NotDoneError(LegibleError):
 
 def ignore_progress(_stage: str, _done: int, _of: int) -> None:
     """Progress that nobody asked for."""
+
+
+def run_within_limit(
+    engine: Engine, function: Callable[[Shared, Work], R], shared: Shared, unit: Work, time_limit: float, what: str
+) -> R:
+    """Run one piece of work on an engine within a time limit; `what` says what failed when it does."""
+    try:
+        return run_one(engine, function, shared, unit, time_limit)
+    except UnitFailedError as error:
+        raise UnitFailedError(
+            f"{what}: {str(error).rstrip('.')}. If the environment is only slow, give it more time (--time-limit); if "
+            "it hangs, it must be mended."
+        ) from error
 
 
 class ProgressCount:
@@ -56,6 +74,8 @@ class StageRunner:
         Episodes of all calls together, where they are known.
     engine, store, fingerprint, time_limit
         As in `run_units`.
+    most_failed
+        Share of the episodes of a stage that may fail.
     progress
         Who is told.
     """
@@ -69,10 +89,12 @@ class StageRunner:
         store: Store,
         fingerprint: str,
         time_limit: float | None,
+        most_failed: float,
         progress: Progress | None,
     ) -> None:
         self._stages = list(stages)
         self._progress, self._count = progress, ProgressCount(progress, stages[0], of)
+        self._failures = FailureLimit(most_failed, stages[0], of)
         self._options: dict[str, Any] = {
             "engine": engine,
             "store": store,
@@ -86,6 +108,7 @@ class StageRunner:
         """Run all units that are not in the store."""
         if self._stages[0] != self._count.stage:
             self._count = ProgressCount(self._progress, self._stages[0], 0)
+            self._failures = FailureLimit(self._failures.most_failed, self._stages[0])
         if len(self._stages) > 1:
             self._stages.pop(0)
         self._count.expect(sum(len(unit) for unit in units))
@@ -95,7 +118,7 @@ class StageRunner:
             if on_episodes is not None:
                 on_episodes(n)
 
-        return run_units(setup, units, on_episodes=tell, **self._options)
+        return run_units(setup, units, failures=self._failures, on_episodes=tell, **self._options)
 
 
 class NoEngine:

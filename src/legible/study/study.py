@@ -30,7 +30,7 @@ from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
 from legible.play import STAGES, Experiences, Known, check_policy, stage_seeds
 from legible.play.experiences import ExperienceSetup
-from legible.policies import Policy, load_policy
+from legible.policies import Policy
 from legible.relations import (
     Generalisation,
     MetamorphicRelation,
@@ -46,7 +46,7 @@ from legible.study.estimate import settings_for
 from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder, environment_of, read_names
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
-from legible.study.inputs import StudyInputs
+from legible.study.inputs import StudyInputs, load_policy_for
 from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
 
 BASELINES = ("block", "enforce", "rules")
@@ -64,7 +64,7 @@ class Study:
     environment
         An id, ``module:factory`` or a spec with arguments.
     policy
-        A policy, or the path of one. A network is copied into the folder.
+        A policy, or the path or address of one, see `legible.load_policy`. A network is copied into the folder.
     relations
         Relations files, names of those that legible ships for the environment, or relations; "none" for none. By
         default the shipped ones that fit.
@@ -78,6 +78,10 @@ class Study:
         Numbers; by default those of `StudySettings`, with units of work that suit the environment.
     names
         Feature names: a TOML file or a feature space; by default the environment's, or those that legible ships for it.
+    policy_options
+        What `legible.load_policy` is told beside the path: ``normalisation`` (a file, or "none"), ``output``.
+    typed
+        Whether a person named the policy, and no file did. Only then it may be code itself: ``module:function``.
     engine
         Where episodes run; by default processes on all cores. Used as a context manager, it keeps its workers.
     progress
@@ -113,12 +117,14 @@ class Study:
         seed: int = 0,
         settings: StudySettings | None = None,
         names: str | Path | FeatureSpace | None = None,
+        policy_options: Mapping[str, str] | None = None,
+        typed: bool = True,
         engine: Engine | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.environment = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
-        self.policy = load_policy(policy) if isinstance(policy, (str, Path)) else policy
+        self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options)
         self.seed = seed
         self.engine = engine or LocalProcesses()
         self.progress = progress or ignore_progress
@@ -130,6 +136,7 @@ class Study:
             self.environment,
             self.policy,
             self.policy_name,
+            policy_options or {},
             self.fingerprint,
             self.seed,
             self.settings,
@@ -161,8 +168,8 @@ class Study:
         policy
             The policy, for studies of a policy that is no file and no network; the folder cannot hold it.
         trust
-            Whether to import what the folder names: factories of environments and wrappers. A folder from somebody
-            else can name any code.
+            Whether to import what the folder names: factories of environments, wrappers, policies that are code. A
+            folder from somebody else can name any code.
         engine, progress
             As for `Study`.
         """
@@ -172,14 +179,17 @@ class Study:
         if about["lost arguments"]:
             raise LegibleError(
                 f"{place.path}: the environment's argument {about['lost arguments'][0]!r} is nothing that a file can "
-                "hold; make the study again with Study(…) and the same arguments."
+                "hold; make the study again, with the same arguments."
             )
         environment = environment_of(kept, place.path, trust=trust)
         place.check_files(kept)
         own, names = place / "policy.safetensors", place / "names.json"
         source: Any = policy or (own if own.exists() else about["policy file"])
         if source is None:
-            raise LegibleError(f"{place.path}: its policy was an object in memory; give it as Study.open(…, policy=…).")
+            raise LegibleError(
+                f"{place.path}: its policy was an object in memory, which the folder cannot hold; only a program that "
+                "has it can open the study."
+            )
         study = cls(
             folder,
             environment,
@@ -190,6 +200,8 @@ class Study:
             seed=kept["seed"],
             settings=StudySettings.from_dict(kept["settings"], str(place / "study.json")),
             names=read_names(names) if names.exists() else None,
+            policy_options=None if own.exists() else about.get("policy options"),
+            typed=trust,
             engine=engine,
             progress=progress,
         )
@@ -226,7 +238,9 @@ class Study:
             check_policy(self.policy, encoder.width, count_actions(env.action_space))
             named = resolve_names(env, names)
             chosen = resolve_relations(env, named.space, relations)
-            self.fingerprint = fingerprint_of(self.policy, env)
+            limit = self.settings.time_limit or None
+            walked = env if limit is None else self.environment
+            self.fingerprint = fingerprint_of(self.policy, walked, engine=self.engine, time_limit=limit)
         finally:
             env.close()
         # The environment's own names come with it again; all others are kept in the folder.
@@ -249,17 +263,13 @@ class Study:
         The same work is first tried without playing or writing anything, so that a finished study can be read where
         nothing can be written, and while another process works on it.
         """
-        if step in self._done:
-            found: T = self._done[step]
-            return found
         try:
-            found = self._read(step, work)
+            return self._read(step, work)
         except NotDoneError:
             if self._reading:
                 raise
-            with self._folder.lock():
-                found = work()
-        self._done[step] = found
+        with self._folder.lock():
+            self._done[step] = found = work()
         return found
 
     def _read(self, step: str, work: Callable[[], T]) -> T:
@@ -274,9 +284,9 @@ class Study:
             self._reading = before
         return found
 
-    def _refuse_if_reading(self, what: str, verb: str) -> None:
+    def _refuse_if_reading(self, what: str) -> None:
         if self._reading:
-            raise NotDoneError(f"{self.folder}: {what} yet; Study.{verb}() does that, or 'legible run {self.folder}'.")
+            raise NotDoneError(f"{self.folder}: {what} yet; 'legible run {self.folder}' does that.")
 
     def run(
         self,
@@ -322,7 +332,7 @@ class Study:
     def _collect(self) -> Experiences:
         path = self.folder / "experiences.npz"
         if not path.exists():
-            self._refuse_if_reading("no experiences have been collected", "collect")
+            self._refuse_if_reading("no experiences have been collected")
             play = self.settings.play
             found = collect_in_units(
                 ExperienceSetup(self.policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit),
@@ -331,6 +341,7 @@ class Study:
                 unit_episodes=play.unit_episodes,
                 engine=self.engine,
                 time_limit=self.settings.time_limit or None,
+                most_failed=self.settings.most_failed,
                 folder=self.folder / "experiences",
                 key=self._key,
                 progress=self.progress,
@@ -374,7 +385,7 @@ class Study:
     def _mine(self) -> Mining:
         path = self.folder / "mining.npz"
         if not path.exists():
-            self._refuse_if_reading("no rules have been mined", "mine")
+            self._refuse_if_reading("no rules have been mined")
             seen = self.experiences
             intervals = share_cuts(deciles(seen.space, seen.observations), seen.space, self.relations)
             mining = mine(
@@ -455,6 +466,7 @@ class Study:
             store=self._folder.units,
             fingerprint=self.fingerprint,
             time_limit=self.settings.time_limit or None,
+            most_failed=self.settings.most_failed,
             progress=None if self._reading else self.progress,
         )
 

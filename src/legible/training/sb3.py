@@ -32,10 +32,13 @@ from legible.training.presets import Algorithm, Preset, preset
 
 with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"):
     from stable_baselines3 import DQN, PPO
+    from stable_baselines3.common.buffers import ReplayBuffer
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 Model: TypeAlias = DQN | PPO
+# What a model counts while it learns, beside its parameters.
+_COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num", "exploration_rate")
 _REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 _DQN_NAMES = (
     "learning_rate",
@@ -111,8 +114,7 @@ def train(
 
     A training that was stopped goes on from its last checkpoint when it is called again with the same arguments; the
     episodes under way and the state of the random generators are lost, everything else is kept. The checkpoint is a
-    folder beside the output, and is removed at the end. Its zip is opened by Stable-Baselines3's own loader, which can
-    run code: do not put one there that is not yours.
+    folder beside the output, and is removed at the end; reading it runs no code that it may hold.
 
     Parameters
     ----------
@@ -151,7 +153,8 @@ def train(
     environments = _environments(spec, plan)
     try:
         checkpoint = _Checkpoint(stem, _description(spec, algo, plan, check_seed(seed)))
-        model = checkpoint.load(environments, device) or _new_model(environments, plan, seed, device)
+        model = _new_model(environments, plan, seed, device)
+        checkpoint.restore(model)
         remaining = plan.total_steps - model.num_timesteps
         if remaining > 0:
             callback = _ProgressCallback(checkpoint, checkpoint_steps, plan.total_steps, on_progress)
@@ -240,37 +243,45 @@ class _Checkpoint:
             arrays = {name: getattr(buffer, name)[:filled] for name in _REPLAY}
             np.savez(self._folder / f"{number}.npz", pos=buffer.pos, full=buffer.full, **arrays)
         part = self._folder / "checkpoint.json.part"
-        part.write_text(json.dumps({"file": number, "training": self._description}))
+        counters = {name: getattr(model, name) for name in _COUNTERS if hasattr(model, name)}
+        part.write_text(json.dumps({"file": number, "training": self._description, "counters": counters}))
         part.replace(self._folder / "checkpoint.json")
         for old in self._folder.iterdir():
             if old.stem != number and old.suffix in (".zip", ".npz"):
                 old.unlink()
 
-    def load(self, environments: VecEnv, device: str) -> Model | None:
-        """The model of the checkpoint, or None when there is none."""
+    def restore(self, model: Model) -> None:
+        """Bring a new model to where the checkpoint is, if there is one.
+
+        Only numbers are read: Stable-Baselines3's loader of whole models would run code that the zip holds.
+        """
         written = self._folder / "checkpoint.json"
         if not written.is_file():
-            return None
+            return
         try:
             document = json.loads(written.read_text())
-            number, training = document["file"], document["training"]
+            training = document["training"]
+            counters = {name: document["counters"][name] for name in _COUNTERS if hasattr(model, name)}
+            zip_file, arrays_file = (self._folder / f"{int(document['file'])}{end}" for end in (".zip", ".npz"))
         except (ValueError, KeyError, TypeError) as error:
-            raise TrainingError(f"{written} is damaged ({error!r}); remove {self._folder} to start again.") from error
+            raise self._damaged(written, error) from error
         if training != self._description:
             name = next(key for key in self._description if training.get(key) != self._description[key])
             raise TrainingError(
                 f"{self._folder} is the checkpoint of another training: {name} is {training.get(name)!r} there and "
                 f"{self._description[name]!r} here. Remove it to start again, or choose another output."
             )
-        kind: type[DQN] | type[PPO] = DQN if training["algorithm"] == "dqn" else PPO
-        model: Model = kind.load(self._folder / f"{number}.zip", env=environments, device=device)
-        if isinstance(model, DQN) and model.replay_buffer is not None:
-            buffer = model.replay_buffer
-            with np.load(self._folder / f"{number}.npz") as arrays:
-                for name in _REPLAY:
-                    getattr(buffer, name)[: len(arrays[name])] = arrays[name]
-                buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
-        return model
+        try:
+            model.set_parameters(str(zip_file), device=model.device)
+            if isinstance(model, DQN) and model.replay_buffer is not None:
+                _fill(model.replay_buffer, arrays_file)
+        except Exception as error:  # what a damaged file raises depends on where the damage is
+            raise self._damaged(zip_file, error) from error
+        for name, value in counters.items():
+            setattr(model, name, value)
+
+    def _damaged(self, file: Path, error: Exception) -> TrainingError:
+        return TrainingError(f"{file} is damaged ({error!r}); remove {self._folder} to start again.")
 
     def remove(self) -> None:
         """Remove the checkpoint."""
@@ -279,6 +290,13 @@ class _Checkpoint:
         for file in self._folder.iterdir():
             file.unlink()
         self._folder.rmdir()
+
+
+def _fill(buffer: ReplayBuffer, arrays_file: Path) -> None:
+    with np.load(arrays_file) as arrays:
+        for name in _REPLAY:
+            getattr(buffer, name)[: len(arrays[name])] = arrays[name]
+        buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
 
 
 class _ProgressCallback(BaseCallback):
@@ -364,7 +382,7 @@ def export_sb3(policy_path: str | os.PathLike[str] | NetworkPolicy, zip_path: st
     if hasattr(policy, "network"):
         raise TrainingError(
             f"{policy_path}: a guided policy has rules, which a zip of Stable-Baselines3 cannot hold. Play it with "
-            "legible (GuidedPolicy.predict, GuidedEnv, 'legible play'), or export the network that it was made from."
+            "legible ('legible play'), or export the network that it was made from."
         )
     if not isinstance(policy, NetworkPolicy):
         raise TrainingError(f"{policy_path}: only plain networks can be exported, not a {type(policy).__name__}.")

@@ -155,8 +155,10 @@ def _choices(
     if scores.ndim != 2 or len(scores) != len(observations) or scores.shape[1] != (actions or scores.shape[1]):
         raise LimeError(f"the policy gave scores of shape {scores.shape}, expected {expected}.")
     by_action = scores.T.copy()
+    # Where rules block every action of a guided policy, any of them may be taken.
+    by_action[:, np.isneginf(by_action).all(axis=0)] = 0.0
     best = by_action.max(axis=0, initial=-np.inf)
-    # −inf is fair for an action that is never taken, but no softmax survives NaN, +inf or −inf throughout.
+    # −inf is fair for an action that is never taken, but no softmax survives NaN or +inf.
     unfit = ~np.isfinite(best)
     if unfit.any():
         row = int(np.argmax(unfit))

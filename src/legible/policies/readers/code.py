@@ -58,7 +58,7 @@ def read_script(path: Path, options: LoadOptions) -> Policy:
     """Load a TorchScript program that the person named or trusts."""
     if not options.may_run_code:
         raise PolicyError(
-            f"{path}: a TorchScript file is a program; it is only run if you name it yourself or trust it"
+            f"{path}: a TorchScript file is a program; it is only run if you name it yourself or trust it (--trust)"
         )
     options.refuse("a TorchScript file", "activation", "encoding", "algorithm")
     function = TorchScriptFunction(path.read_bytes())
@@ -78,7 +78,7 @@ def read_named(source: str, options: LoadOptions) -> Policy:
     if not options.may_run_code:
         raise PolicyError(
             f"{source!r} would import the module {source.partition(':')[0]!r}, which runs its code; it is only "
-            "imported if you name it yourself or trust it"
+            "imported if you name it yourself or trust it (--trust)"
         )
     module_name, _, attribute = source.partition(":")
     try:

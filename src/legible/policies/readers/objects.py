@@ -108,12 +108,12 @@ def _tried_width(function: Callable[..., npt.ArrayLike], n_features: int, whose:
 def _output(options: LoadOptions, whose: str) -> Output:
     if options.output is None:
         raise UnclearPolicyError(
-            f'cannot know what {whose} returns. Say it with output="values" (Q-values), "logits", '
-            '"log-probabilities" or "probabilities"',
+            f"cannot know what {whose} returns; say whether it is values (Q-values), logits, log-probabilities or "
+            "probabilities of all actions (--policy-output)",
             "output",
         )
     if options.output not in OUTPUTS:
-        raise PolicyError(f"output={options.output!r} is none of {', '.join(OUTPUTS)}")
+        raise PolicyError(f"{options.output!r} is no output of a policy; they are {', '.join(OUTPUTS)}")
     return options.output
 
 

@@ -1,0 +1,171 @@
+"""One episode in the terminal or in a window, and where rules step in.
+
+- `make_watchable`: the environment with a way of drawing it that it knows and that is installed.
+- `watch`: plays the episode and draws it.
+- `half_blocks`: a picture as characters.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from rich.color import Color
+from rich.console import Console
+from rich.markup import escape
+from rich.style import Style
+from rich.text import Text
+
+from legible.cli.drawing import say
+from legible.environments import CannotDrawError, EnvironmentSpec, UnfitEnvironmentError, action_words
+from legible.guidance import AuditLog, GuidedPolicy, Intervention
+from legible.play import ActingChooser, RandomChooser, SpaceSlots
+from legible.policies import Policy
+from legible.rules.wording import describe_rule
+
+
+def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymnasium.Env[Any, Any]:
+    """Make an environment with a way of drawing it that it knows and that is installed.
+
+    Parameters
+    ----------
+    spec
+        The environment.
+    window
+        Whether a window is wanted; then nothing else will do.
+    drawn
+        Whether pictures can be shown while the episode is played.
+    """
+    plain = spec.make()
+    modes = list(plain.metadata.get("render_modes") or ())
+    if window:
+        plain.close()
+        if "human" not in modes:
+            raise UnfitEnvironmentError(f"environment {spec.name!r} cannot be watched in a window.")
+        return spec.make(render_mode="human")
+    for mode in ("ansi", "rgb_array") if drawn else ("ansi",):
+        if mode in modes:
+            made = spec.make(render_mode=mode)
+            try:  # what draws is imported when something is first drawn
+                made.reset(seed=0)
+                made.render()
+            except CannotDrawError as error:
+                made.close()
+                say(f"{escape(str(error))} The episode is played without pictures.")
+                continue
+            plain.close()
+            return made
+    return plain
+
+
+def watch(
+    env: gymnasium.Env[Any, Any],
+    player: Policy | GuidedPolicy | None,
+    console: Console,
+    seed: int,
+    pause: float,
+    log_file: Path | None,
+) -> None:
+    """Play one episode and draw it; at its end, say how it went.
+
+    Parameters
+    ----------
+    env
+        The environment.
+    player
+        Who plays; None plays at random.
+    console
+        Where it is drawn.
+    seed
+        Of the episode and of random actions.
+    pause
+        Seconds between two steps, where they are drawn.
+    log_file
+        Where what the rules changed is added, as JSON lines.
+    """
+    slots, start = SpaceSlots([env]), np.zeros(1, np.int64)
+    choose = RandomChooser(slots, seed) if player is None else ActingChooser(player, slots, [seed])
+    log = None if log_file is None else AuditLog(log_file)
+    slots.start(start, [seed])
+    total, steps, triggered, changed, over = 0.0, 0, 0, 0, False
+    while not over:
+        actions, _ = choose(slots.observations, start, start + steps)
+        intervention = _explain(player, slots, int(actions[0])) if isinstance(player, GuidedPolicy) else None
+        if intervention is not None:
+            actions = np.array([intervention.action])
+            triggered += bool(intervention.triggered)
+            changed += intervention.changed
+            if log is not None:
+                log.record(intervention, step=steps, seed=seed)
+        slots.step(actions, np.ones(1, np.bool_))
+        total += float(slots.rewards[0])
+        steps += 1
+        over = bool(slots.terminated[0] or slots.truncated[0])
+        if console.is_terminal:
+            status = f"step {steps}, return {total:g}, {action_words(env, actions[0])}"
+            _draw(env, console, intervention, status, pause)
+    if log is not None:
+        log.close()
+    if not console.is_terminal and env.render_mode == "ansi":
+        console.print(env.render(), markup=False)
+    success = slots.success[0]
+    outcome = "over" if np.isnan(success) else "won" if success else "not won"
+    console.print(f"The episode is {outcome}; return {total:g} in {steps} steps.")
+    if isinstance(player, GuidedPolicy):
+        console.print(f"Rules triggered in {triggered} steps and changed the action in {changed}.")
+
+
+def _explain(player: GuidedPolicy, slots: SpaceSlots, allowed: int) -> Intervention:
+    """What a guided policy does and why; `allowed` instead where the environment's masks forbid it."""
+    intervention = player.explain(slots.observations.reshape(1, -1))
+    if slots.masks is None or slots.masks[0, intervention.action]:
+        return intervention
+    return replace(intervention, action=allowed)
+
+
+def _draw(
+    env: gymnasium.Env[Any, Any], console: Console, intervention: Intervention | None, status: str, pause: float
+) -> None:
+    if env.render_mode == "human":
+        return  # the environment draws and waits by itself
+    console.clear()
+    if env.render_mode == "ansi":
+        console.print(env.render(), markup=False)
+    elif env.render_mode == "rgb_array":
+        console.print(half_blocks(np.asarray(env.render()), console.width, max(4, console.height - 4)))
+    console.print(status, markup=False)
+    if intervention is not None and intervention.changed:
+        console.print(f"[yellow]{escape(_tell(intervention))}[/]")
+    time.sleep(pause)
+
+
+def _tell(intervention: Intervention) -> str:
+    names, space = intervention.space.action_names, intervention.space
+    why = "; ".join(dict.fromkeys(describe_rule(rule, space, "advice") for rule in intervention.triggered))
+    return f"{names[intervention.action]} instead of {names[intervention.wanted]}: {why}"
+
+
+def half_blocks(picture: NDArray[Any], width: int, height: int) -> Text:
+    """Draw a picture with characters, two pixels in each, no larger than so many columns and lines."""
+    rows, columns = picture.shape[:2]
+    scale = max(columns / width, rows / (2 * height))
+    wide, high = max(1, int(columns / scale)), max(2, int(rows / scale) // 2 * 2)
+    # Every pixel of the small picture is the mean of those that it stands for.
+    sums = np.add.reduceat(picture.astype(np.float64), np.arange(high) * rows // high, axis=0)
+    sums = np.add.reduceat(sums, np.arange(wide) * columns // wide, axis=1)
+    sizes = np.diff([*(np.arange(high) * rows // high), rows])[:, None] * np.diff(
+        [*(np.arange(wide) * columns // wide), columns]
+    )
+    small = (sums / sizes[..., None]).astype(np.uint8)
+    text = Text()
+    for y in range(0, high, 2):
+        for x in range(wide):
+            upper, lower = (Color.from_rgb(*map(int, small[y + k, x, :3])) for k in (0, 1))
+            text.append("▀", Style(color=upper, bgcolor=lower))
+        text.append("\n")
+    return text

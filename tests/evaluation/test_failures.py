@@ -1,0 +1,203 @@
+"""Episodes that fail: found one by one, stored, counted, and at their worst in every finding."""
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+import mirror_world
+from failing_world import failing
+from legible.engines import LocalProcesses, UnitFailedError
+from legible.evaluation import FailureLimit, Sample, TooManyFailuresError, WorstCase, evaluate, play_blocks
+from legible.evaluation.statistics import paired, welch
+from legible.evaluation.units import Setup, Unit, UnitResult, play_unit, run_units
+from legible.explanation import verdict_sentence
+from legible.improvement import improve
+from legible.play import stage_seeds
+from legible.policies import load_policy
+from legible.relations import generalise
+from legible.rules import parse_rule
+from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
+from mirror_world import SPACE
+
+GOOD = generalise(parse_rule("+Right <- right", SPACE), mirror_world.mirror()).rule_set
+PLAY = PlaySettings(batch=8, unit_episodes=25)
+SETTINGS = EvaluationSettings(episodes=50, confirmation_episodes=50)
+UNIT = Unit((0,) * 10 + (-1,) * 10, tuple(range(100, 120)))
+FAILED = [seed % 7 == 0 for seed in UNIT.seeds]
+
+
+def setup_of(*arguments: object) -> Setup:
+    return Setup(mirror_world.policy(), failing(*arguments), (GOOD,), PLAY)
+
+
+def tolerant() -> object:
+    return partial(run_units, failures=FailureLimit(0.9))
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise AssertionError("was played again")
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"), [("raise", "the motor is on fire"), ("nan", "reward nan"), ("hang", "took longer than 1 s")]
+)
+def test_failed_episodes_are_found_stored_and_not_tried_again(how: str, reason: str, monkeypatch) -> None:
+    every = 7 if how != "hang" else 55  # one that hangs is enough
+    failed = [seed % every == 0 for seed in UNIT.seeds]
+    setup, store = setup_of("all", how, every), {}
+    whole = play_unit(setup_of(), UNIT)  # the same world without failures; and nothing is left to compile
+    limit = 1.0 if how == "hang" else None
+    found = run_units(setup, [UNIT], store=store, time_limit=limit, failures=FailureLimit(0.5))
+    assert found.failed.tolist() == failed
+    assert np.isnan(found.returns).tolist() == failed
+    assert all((reason in error) == bad for error, bad in zip(found.errors.tolist(), failed, strict=True))
+    for name in ("returns", "lengths", "success", "fired", "changed"):
+        np.testing.assert_array_equal(getattr(found.played, name), getattr(whole, name)[~found.failed])
+    assert len(store) == 1
+    monkeypatch.setattr("legible.evaluation.units.play_unit", refuse)
+    monkeypatch.setattr("legible.evaluation.units.play_alone", refuse)
+    again = run_units(setup, [UNIT], store=store, failures=FailureLimit(0.5))
+    assert again.failed.tolist() == failed
+    with pytest.raises(TooManyFailuresError, match=f"{sum(failed)} of the 20 episodes failed"):
+        run_units(setup, [UNIT], store=store)
+
+
+def test_a_network_gives_the_same_bits_alone_whatever_the_workers() -> None:
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(torch.nn.Linear(5, 64), torch.nn.ReLU(), torch.nn.Linear(64, 3))
+    policy = load_policy(net, output="values", n_features=5, n_actions=3)
+    setup = Setup(policy, failing("all", "raise", 7), (GOOD,), PLAY)
+    here = run_units(setup, [UNIT], failures=FailureLimit(0.5))
+    with LocalProcesses(2) as engine:
+        there = run_units(setup, [UNIT], engine=engine, failures=FailureLimit(0.5))
+    np.testing.assert_array_equal(here.returns, there.returns)
+    np.testing.assert_array_equal(here.errors, there.errors)
+    whole = play_unit(Setup(policy, failing(), (GOOD,), PLAY), UNIT)
+    np.testing.assert_array_equal(here.played.returns, whole.returns[~here.failed])
+
+
+def test_what_was_replayed_before_a_run_was_stopped_is_kept() -> None:
+    setup, store = setup_of("all", "raise", 7), {}
+    with pytest.raises(TooManyFailuresError, match=r"unguided: seed 112 .*; guided: seed 105 .*--most-failed"):
+        run_units(setup, [UNIT], store=store, failures=FailureLimit(0.05))
+    assert len(store) == 1 + 13  # the unit is broken; the episodes up to the second that failed
+    found = run_units(setup, [UNIT], store=store, failures=FailureLimit(0.5))
+    assert found.failed.tolist() == FAILED
+    assert len(store) == 1
+
+
+def test_a_stage_is_one_limit() -> None:
+    limit = FailureLimit(0.1, "screening", 40)
+    setup = setup_of("all", "raise", 7)
+    assert run_units(setup, [UNIT], failures=limit).failed.sum() == 3
+    with pytest.raises(TooManyFailuresError, match="5 of the 40 episodes of screening failed"):
+        run_units(setup, [Unit((-1,) * 20, tuple(range(120, 140)))], failures=limit)
+
+
+def test_what_all_episodes_were_given_is_no_failure_of_an_episode() -> None:
+    play = PlaySettings(batch=8, unit_episodes=25, cost="nowhere")
+    with pytest.raises(UnitFailedError, match="a cost 'nowhere' was asked for"):
+        run_units(Setup(mirror_world.policy(), failing(), (GOOD,), play), [UNIT], failures=FailureLimit(0.9))
+
+
+def test_a_cost_that_only_some_episodes_tell_is_none_that_is_missing() -> None:
+    play = PlaySettings(batch=8, unit_episodes=25, cost="bumps")
+    setup = Setup(mirror_world.policy(), failing("all", "raise", 7), (GOOD,), play)
+    found = run_units(setup, [UNIT], failures=FailureLimit(0.5))
+    whole = play_unit(Setup(mirror_world.policy(), failing(), (GOOD,), play), UNIT)
+    np.testing.assert_array_equal(found.played.costs, whole.costs[~found.failed])
+
+
+@pytest.mark.parametrize("who", ["guided", "unguided"])
+@pytest.mark.parametrize(("every", "survives"), [(10, True), (1, False)])
+def test_a_weakness_counts_only_if_it_survives_the_worst_case(who: str, every: int, survives: bool) -> None:
+    setup = setup_of(who, "raise", every)
+    found = evaluate(setup, seed=0, settings=SETTINGS, run=tolerant())
+    verdict = found.verdicts[0]
+    seeds = stage_seeds(0, "screening", 0, 100)
+    base, guided = play_blocks(setup, [(-1, seeds[:50]), (0, seeds[50:])], tolerant())
+    assert (verdict.sample.failed > 0, found.base.failed > 0) == (who == "guided", who == "unguided")
+    assert (verdict.sample.failed, found.base.failed) == (guided.failed.sum(), base.failed.sum())
+    # By hand: what failed with guidance was as bad, and without it as good as anything in this stage.
+    seen = np.concatenate([base.played.returns, guided.played.returns])
+    low = np.where(guided.failed, seen.min(), guided.returns)
+    high = np.where(base.failed, seen.max(), base.returns)
+    assert verdict.p == welch(low, high)
+    assert verdict.difference == pytest.approx(low.mean() - high.mean())
+    assert verdict.sample.mean == guided.played.returns.mean()
+    assert verdict.is_weakness == verdict.is_confirmed == survives
+    if not survives and who == "guided":  # left out, the failures would have looked like a weakness
+        assert welch(guided.played.returns, base.returns) < 0.05
+    row = found.to_rows(SPACE)[0]
+    assert (row["failed"], row["failed_unguided"]) == (verdict.sample.failed, found.base.failed)
+    if survives:
+        confirmation = verdict.confirmation
+        assert (confirmation.failed > 0, confirmation.failed_unguided > 0) == (who == "guided", who == "unguided")
+        assert row["failed_on_fresh_seeds"] == confirmation.failed
+        assert f"{found.failed[0]} guided and {found.failed[1]} unguided episodes failed" in verdict_sentence(found)
+
+
+def test_harm_is_only_found_where_it_survives_the_worst_case() -> None:
+    bad = generalise(parse_rule("+Stay <- right", SPACE), mirror_world.mirror()).rule_set
+    for every, harmful in ((25, True), (2, False)):
+        setup = Setup(mirror_world.policy(), failing("all", "raise", every), (bad,), PLAY)
+        found = evaluate(setup, seed=0, settings=SETTINGS, confirm=False, run=tolerant())
+        assert found.verdicts[0].sample.failed > 0
+        assert found.verdicts[0].is_harmful == harmful
+
+
+def test_the_final_figure_is_the_worst_case() -> None:
+    setup = setup_of("guided", "raise", 5)
+    found = evaluate(setup_of(), seed=0, settings=SETTINGS)
+    settings = ImprovementSettings(episodes=50, final_episodes=50)
+    better = improve(setup, found, seed=0, settings=settings, run=tolerant())
+    base, guided = better.final_blocks.base, better.final_blocks.guided(0)
+    lowest = min(base.returns.min(), guided.played.returns.min())
+    assert guided.failed.sum() == better.guided.failed > 0
+    assert better.effect == paired(np.where(guided.failed, lowest, guided.returns), base.returns)
+    assert better.final_blocks.failed == (guided.failed.sum(), 0)
+    episode = int(np.flatnonzero(~guided.failed & (guided.changed > 0))[0])
+    recorded = better.final_blocks.record(0, episode)  # its unit has episodes that fail
+    assert recorded.rewards.sum() == pytest.approx(guided.returns[episode])
+
+
+def test_an_empty_composition_changes_nothing_even_where_episodes_fail() -> None:
+    found = evaluate(setup_of("all", "raise", 5), seed=0, settings=SETTINGS, confirm=False, run=tolerant())
+    settings = ImprovementSettings(episodes=20, final_episodes=20, candidates="confirmed")
+    better = improve(setup_of("all", "raise", 5), found, seed=0, settings=settings, run=tolerant())
+    assert (better.effect.mean, better.effect.p, better.base.failed > 0) == (0.0, 1.0, True)
+
+
+def result(*returns: float) -> UnitResult:
+    n = len(returns)
+    failed = np.isnan(np.array(returns))
+    zeros = np.zeros(n, np.int64)
+    return UnitResult(
+        np.array(returns), np.arange(n), failed.copy(), np.array(returns), np.array(returns), zeros, zeros, failed
+    )
+
+
+def test_the_worst_case_by_hand() -> None:
+    nan = float("nan")
+    first, second, other = result(1.0, nan, 3.0), result(nan, 2.0, nan), result(-4.0, 9.0, 0.0)
+    low, high = WorstCase((first, second, other)).of(first, second)
+    assert low.returns.tolist() == [1.0, -4.0, 3.0]
+    assert high.returns.tolist() == [9.0, 2.0, 9.0]
+    # By another number the episode that stands for a failed one is another: the longest is the best.
+    low, high = WorstCase((first, second, other), lambda e: float(e.lengths.mean())).of(first, second)
+    assert low.lengths.tolist() == [0, 0, 2]
+    assert high.lengths.tolist() == [2, 1, 2]
+    assert WorstCase((other,)).of(other, other) == (other, other)
+
+
+def test_samples_of_failed_episodes_make_no_warnings() -> None:
+    nan = float("nan")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        none = Sample.of(result(nan, nan))
+        some = Sample.of(result(nan, 2.0, 4.0))
+    assert (none.episodes, none.failed, np.isnan(none.mean), np.isnan(none.error)) == (2, 2, True, True)
+    assert (some.episodes, some.failed, some.mean, some.error) == (3, 1, 3.0, pytest.approx(1.0))

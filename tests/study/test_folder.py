@@ -1,0 +1,167 @@
+"""The folder of a study: files that tell whether they are what was written, claimed by one process, readable by all."""
+
+import hashlib
+import json
+import multiprocessing
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mirror_world
+from flawed_network import save_flawed_network
+from legible.engines import InProcess
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.evaluation.units import Setup, Unit, unit_key
+from legible.rules import RuleSet, parse_rule
+from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
+from legible.study import Study
+
+WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
+SETTINGS = StudySettings(
+    episodes=40,
+    mining=MiningSettings(lime_samples=200),
+    play=PlaySettings(batch=8, unit_episodes=40),
+    evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    improvement=ImprovementSettings(episodes=40, final_episodes=40),
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    policy = save_flawed_network(folder / "policy.safetensors")
+    Study(folder / "s", WORLD, policy, relations=mirror_world.mirror(), settings=SETTINGS, engine=InProcess()).improve()
+    return folder / "s"
+
+
+@pytest.fixture
+def copied(finished, tmp_path) -> Path:
+    shutil.copytree(finished, tmp_path / "s")
+    return tmp_path / "s"
+
+
+def open_again(folder: Path) -> Study:
+    return Study.open(folder, trust=True, engine=InProcess())
+
+
+def test_two_unit_files_that_changed_places_are_noticed(copied) -> None:
+    one, two = sorted((copied / "units").glob("*.npz"))[:2]
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    with pytest.raises(LegibleError, match=r"\.npz: belongs elsewhere"):
+        open_again(copied).improve()
+
+
+@pytest.mark.parametrize("name", ["experiences.npz", "mining.npz"])
+def test_files_of_another_study_are_noticed(copied, tmp_path, name) -> None:
+    policy = copied / "policy.safetensors"
+    other = Study(tmp_path / "other", WORLD, policy, settings=SETTINGS, seed=1, engine=InProcess(), relations=())
+    other.mine()
+    shutil.copy(tmp_path / "other" / name, copied / name)
+    with pytest.raises(LegibleError, match=rf"{name}: belongs elsewhere"):
+        open_again(copied).mine()
+
+
+@pytest.mark.parametrize("name", ["study.json", "policy.safetensors", "relations/00-given.toml"])
+def test_every_file_of_the_inputs_is_checked(copied, name) -> None:
+    path = copied / name
+    content = bytearray(path.read_bytes())
+    place = content.rindex(b"1") if name == "study.json" else len(content) - 3
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(LegibleError, match=rf"{Path(name).name}: is damaged"):
+        open_again(copied)
+
+
+def test_values_that_were_changed_in_a_unit_are_noticed(copied) -> None:
+    victim = next((copied / "units").glob("*.npz"))
+    with np.load(victim) as data:
+        arrays = dict(data)
+    arrays["returns"] = arrays["returns"] + 1.0
+    np.savez_compressed(victim, **arrays)  # a whole file, with its old checksum
+    with pytest.raises(LegibleError, match=r"is damaged \(its content is not what was written\)"):
+        open_again(copied).improve()
+
+
+def test_studies_of_the_first_schema_open(copied) -> None:
+    document = json.loads((copied / "study.json").read_text())
+    for later in ("schema", "_key", "_checksum"):
+        document.pop(later)
+    for later in ("id", "files"):
+        document["about"].pop(later)
+    document["settings"].pop("sources")
+    document["settings"]["evaluation"].pop("objective")
+    (copied / "study.json").write_text(json.dumps(document))
+    opened = open_again(copied)
+    assert opened.settings == SETTINGS
+    assert len(opened.improve().composition)
+
+
+def test_a_newer_schema_is_refused(copied) -> None:
+    document = json.loads((copied / "study.json").read_text())
+    document.pop("_checksum")
+    (copied / "study.json").write_text(json.dumps({**document, "schema": 99}))
+    with pytest.raises(LegibleError, match="was written by a newer version of legible"):
+        open_again(copied)
+
+
+def test_attributes_only_read(tmp_path) -> None:
+    study = Study(tmp_path, WORLD, mirror_world.policy(), settings=SETTINGS, engine=InProcess(), relations=())
+    for name in ("experiences", "mining", "generalisations", "evaluation", "improvement", "explanations"):
+        with pytest.raises(LegibleError, match=r"yet; .*legible run"):
+            getattr(study, name)
+    assert not (tmp_path / "experiences.npz").exists()
+
+
+def _start(folder: str, seed: int, outcomes: "multiprocessing.Queue[str]") -> None:
+    try:
+        Study(folder, WORLD, mirror_world.policy(), settings=SETTINGS, seed=seed, engine=InProcess(), relations=())
+        outcomes.put("made")
+    except LegibleError as error:
+        outcomes.put("refused" if "other settings" in str(error) else str(error))
+
+
+def test_of_two_starts_at_the_same_moment_one_claims_the_folder(tmp_path) -> None:
+    context = multiprocessing.get_context("fork")
+    for attempt in range(5):
+        outcomes: multiprocessing.Queue[str] = context.Queue()
+        folder = tmp_path / str(attempt)
+        starts = [context.Process(target=_start, args=(str(folder), seed, outcomes)) for seed in (0, 1)]
+        for start in starts:
+            start.start()
+        for start in starts:
+            start.join()
+        assert sorted(outcomes.get() for _ in starts) == ["made", "refused"]
+        assert json.loads((folder / "study.json").read_text())["seed"] in {0, 1}
+
+
+def test_a_new_setting_changes_no_key_of_units_played_before_it_existed() -> None:
+    """The key as it was when `PlaySettings` had its first eight settings, worked out here once more."""
+    play = PlaySettings(epsilon=0.1)
+    rules = RuleSet((parse_rule("+Left <- left", mirror_world.SPACE),))
+    setup = Setup(mirror_world.policy(), WORLD, (rules,), play)
+    content = {
+        "fingerprint": "f",
+        "environment": repr(WORLD),
+        "play": {
+            "epsilon": 0.1,
+            "epsilon_when_guided": True,
+            "sample": False,
+            "precedence": "positive",
+            "batch": 256,
+            "unit_episodes": 2500,
+            "step_limit": 100_000,
+            "cost": "",
+        },
+        "treatments": [rules.to_dict()],
+        "episodes": [(0, 7), (-1, 8)],
+    }
+    expected = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+    assert unit_key(setup, Unit((0, -1), (7, 8)), "f") == expected
+    other = replace(setup, play=replace(play, batch=8))
+    assert unit_key(other, Unit((0, -1), (7, 8)), "f") != expected
