@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-ray lint bench docs clean
+.PHONY: demo test test-ray lint bench fuzz chaos docs clean
 .NOTPARALLEL:
 
 demo: .venv/ready-pacman ## find out where a trained policy is weak in the small PAC-Man level, mend it, and write the report
@@ -23,6 +23,12 @@ lint: .venv/ready-dev ## style and types
 
 bench: .venv/ready-dev .venv/ready-peers ## speed beside the peers, in one run
 	$(BIN)/python -m benchmarks
+
+fuzz: .venv/ready-dev ## damaged files of every kind, 20,000 of them: each is refused in words or does no harm
+	$(BIN)/python -m harness fuzz
+
+chaos: .venv/ready-dev ## a study killed at 50 moments of all its stages: in the end it is the same to the bit
+	$(BIN)/python -m harness chaos
 
 docs: .venv/ready-docs ## the documents as a web site in site/
 	$(BIN)/mkdocs build --strict

@@ -1,7 +1,9 @@
 """Files from anybody: each that cannot be read is one line that names it, and soon."""
 
+import json
 import time
 
+import numpy as np
 import pytest
 
 from legible.errors import LegibleError
@@ -10,9 +12,11 @@ from legible.files import (
     LARGEST_TEXT,
     DamagedFileError,
     parse_toml,
+    read_arrays,
     read_json,
     read_text,
     read_toml,
+    write_arrays,
     write_json,
     write_text,
 )
@@ -99,3 +103,28 @@ def test_a_file_that_is_not_there_is_named(tmp_path) -> None:
         read_toml(tmp_path / "nowhere.toml")
     with pytest.raises(LegibleError, match=r"cannot be read \(Is a directory\)"):
         read_toml(tmp_path)
+
+
+@pytest.mark.parametrize("lost", ["_key", "_checksum"])
+def test_a_key_without_a_checksum_is_damage(tmp_path, lost: str) -> None:
+    write_json(tmp_path / "a.json", {"seed": 3}, "mine")
+    kept = json.loads((tmp_path / "a.json").read_text())
+    (tmp_path / "a.json").write_text(json.dumps({name: value for name, value in kept.items() if name != lost}))
+    with pytest.raises(DamagedFileError, match="not what was written"):
+        read_json(tmp_path / "a.json")
+    write_arrays(tmp_path / "a.npz", {"seeds": np.arange(3)}, "mine")
+    with np.load(tmp_path / "a.npz") as data:
+        arrays = {name: data[name] for name in data.files if name != lost}
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(DamagedFileError, match="not what was written"):
+        read_arrays(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_letters_that_do_not_exist_are_damage(tmp_path, order: str) -> None:
+    letters = np.array([ord("a"), 0x110000], f"{order}u4").view(f"{order}U2")
+    np.savez(tmp_path / "a.npz", text=letters)
+    with pytest.raises(DamagedFileError, match="a text in it is none"):
+        read_arrays(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", text=np.array("ä𝄞"), empty=np.array(""))
+    assert str(read_arrays(tmp_path / "b.npz")["text"]) == "ä𝄞"

@@ -16,6 +16,7 @@ import io
 import json
 import os
 import re
+import sys
 import tomllib
 import zipfile
 from collections.abc import Callable, Mapping
@@ -88,16 +89,27 @@ def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -
         _refuse_swelling(path, content)
         with np.lib.npyio.NpzFile(io.BytesIO(content), allow_pickle=False) as data:
             arrays: dict[str, NDArray[Any]] = {name: data[name] for name in data.files}
+        for array in arrays.values():
+            _check_letters(array)
     except DamagedFileError:
         raise
     except Exception as error:  # what a damaged zip or array raises depends on where the damage is
         raise DamagedFileError(f"{path}: is damaged ({_first_line(error)}); {advice}.") from error
     told, checksum = arrays.pop(_KEY, None), arrays.pop(_CHECKSUM, None)
-    if checksum is not None and str(checksum) != _checksum(arrays):
+    # Both were written, or neither.
+    if (told is None) != (checksum is None) or (checksum is not None and str(checksum) != _checksum(arrays)):
         raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
     if key and told is not None and str(told) != key:
         raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
     return arrays
+
+
+def _check_letters(array: NDArray[Any]) -> None:
+    """Refuse texts with letters that do not exist: Python takes them from numpy, and fails on them later."""
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        letters = np.frombuffer(array.tobytes(), f"{array.dtype.str[0]}u4")
+        if letters.max() > sys.maxunicode:
+            raise ValueError("a text in it is none")
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -137,7 +149,7 @@ def read_json(path: Path, key: str | None = None, advice: str = "delete it") -> 
     except (ValueError, TypeError, RecursionError) as error:
         raise DamagedFileError(f"{path}: is damaged ({_first_line(error)}); {advice}.") from error
     told, checksum = document.pop(_KEY, None), document.pop(_CHECKSUM, None)
-    if checksum is not None and checksum != _json_checksum(document):
+    if (told is None) != (checksum is None) or (checksum is not None and checksum != _json_checksum(document)):
         raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
     if key and told is not None and told != key:
         raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")

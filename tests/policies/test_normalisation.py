@@ -127,6 +127,14 @@ class TestFiles:
             load_normalisation(path)
         assert str(path) in str(caught.value)
 
+    def test_another_number_is_noticed(self, tmp_path, statistics):
+        path = save_normalisation(statistics, tmp_path / "x.npz")
+        with np.load(path) as data:
+            arrays = {name: data[name] for name in data.files}
+        np.savez(path, **{**arrays, "clip": np.array(2.5)})
+        with pytest.raises(PolicyError, match="not what was written"):
+            load_normalisation(path)
+
     def test_damaged_and_foreign_files(self, tmp_path):
         with pytest.raises(PolicyError, match="no such file"):
             load_normalisation(tmp_path / "x.npz")
@@ -246,6 +254,12 @@ class TestPickledVecNormalize:
         with pytest.raises(PolicyError, match=rf"it names \w+\.{function.__name__}, which does not belong"):
             load_normalisation(tmp_path / "v.pkl")
         assert not (tmp_path / "exploded").exists()
+
+    @pytest.mark.parametrize("ending", [b"t.", b"l.", b"}u."])
+    def test_a_list_that_did_not_begin(self, tmp_path, ending):
+        (tmp_path / "v.pkl").write_bytes(b"\x80\x02" + ending)
+        with pytest.raises(PolicyError, match="no pickle, or a damaged one"):
+            load_normalisation(tmp_path / "v.pkl")
 
     def test_arrays_of_objects(self, tmp_path):
         reference = vec_normalize()

@@ -132,7 +132,9 @@ def test_the_file_is_one_that_others_can_read(policy, tmp_path):
         "layers.1.bias": (2,),
     }
     with safetensors.safe_open(path, framework="numpy") as file:
-        assert json.loads(file.metadata()["legible"]) == {
+        document = json.loads(file.metadata()["legible"])
+        assert len(document.pop("sha256")) == 64
+        assert document == {
             "format": "legible-policy",
             "version": 1,
             "layers": [{"activation": "tanh"}, {"activation": "identity"}],
@@ -174,10 +176,11 @@ def test_what_cannot_be_saved(policy, tmp_path):
 
 
 def rewrite(path, change):
-    """Let a function change tensors and description of a file."""
+    """Let a function change tensors and description of a file, which has no checksum then."""
     tensors = safetensors.numpy.load_file(path)
     with safetensors.safe_open(path, framework="numpy") as file:
         document = json.loads(file.metadata()["legible"])
+    del document["sha256"]
     change(tensors, document)
     path.write_bytes(safetensors.numpy.save(tensors, metadata={"legible": json.dumps(document)}))
     return path
@@ -205,6 +208,18 @@ class TestDamagedFiles:
         path = save_policy(policy, tmp_path / "p.safetensors")
         path.write_bytes(path.read_bytes()[: int(part * path.stat().st_size)])
         assert "no .safetensors file, or a damaged one" in self.complaint(path)
+
+    def test_another_weight_is_noticed(self, policy, tmp_path):
+        path = save_policy(policy, tmp_path / "p.safetensors")
+        content = bytearray(path.read_bytes())
+        content[-4] ^= 1  # the last bit of a bias
+        path.write_bytes(content)
+        assert "its content is not what was written" in self.complaint(path)
+
+    def test_another_word_in_the_description_is_noticed(self, policy, tmp_path):
+        path = save_policy(policy, tmp_path / "p.safetensors")
+        path.write_bytes(path.read_bytes().replace(b"tanh", b"relu"))
+        assert "its content is not what was written" in self.complaint(path)
 
     @pytest.mark.parametrize(
         ("change", "complaint"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -181,9 +182,12 @@ def test_records_are_written_the_same_twice_and_damage_is_named(tmp_path: Path):
     save_record({"a": "ä", "b": 1}, two)
     assert one.read_bytes() == two.read_bytes()
     assert load_record(one) == {"a": "ä", "b": 1}
-    one.write_bytes(one.read_bytes()[:-9])
-    with pytest.raises(LegibleError, match="is damaged"):
-        load_record(one)
+    whole = one.read_bytes()
+    broken = whole[:12] + bytes([whole[12] ^ 255]) + whole[13:]
+    for damaged in (whole[:-9], broken, gzip.compress(b"[" * 100_000), gzip.compress(b"3"), b"no gzip"):
+        one.write_bytes(damaged)
+        with pytest.raises(LegibleError, match="is damaged"):
+            load_record(one)
 
 
 def test_a_small_reproduction_runs_once_and_can_be_rebuilt(folder: Path):

@@ -363,3 +363,21 @@ def test_fingerprints_tell_policies_and_environments_apart() -> None:
     }
     assert len(marks) == 3
     assert fingerprint_of(mirror_world.policy(), WORLD) in marks
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("seed", "3"), ("seed", True), ("wrappers", [None]), ("rules", None), ("about", []), ("environment", {})],
+)
+def test_a_folder_of_an_older_version_that_says_nonsense(tmp_path, policy_file, name, value) -> None:
+    """Files of older versions carry no checksum, so what they say is looked at."""
+    study(tmp_path, policy_file)
+    kept = json.loads((tmp_path / "study.json").read_text())
+    older = {key: entry for key, entry in kept.items() if not key.startswith("_")}
+    (tmp_path / "study.json").write_text(json.dumps({**older, name: value}))
+    with pytest.raises(LegibleError, match=f"study.json: is damaged .'{name}' is"):
+        Study.open(tmp_path, trust=True)
+    del older["about"]["lost arguments"]
+    (tmp_path / "study.json").write_text(json.dumps(older))
+    with pytest.raises(LegibleError, match="no 'lost arguments'"):
+        Study.open(tmp_path, trust=True)

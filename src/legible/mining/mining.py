@@ -105,7 +105,15 @@ class Mining:
             raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
         try:
             return cls._of(data)
-        except (KeyError, TypeError, ValueError, RecursionError, LegibleError) as error:
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+            LegibleError,
+        ) as error:
             raise DamagedFileError(f"{path}: holds no mined rules, or is damaged ({error}); {advice}.") from error
 
     @classmethod

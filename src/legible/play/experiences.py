@@ -128,7 +128,15 @@ class Experiences:
         try:
             space = FeatureSpace.from_dict(json.loads(str(columns["space"])))
             return cls(**{name: columns[name] for name in _COLUMNS}, space=space)
-        except (KeyError, TypeError, ValueError, RecursionError, LegibleError) as error:
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+            LegibleError,
+        ) as error:
             raise DamagedFileError(f"{path}: is damaged, or no file of experiences ({error}); {advice}.") from error
 
 

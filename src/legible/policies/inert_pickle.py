@@ -210,7 +210,10 @@ class _Machine:
         return Named(name)
 
     def _since_mark(self) -> list[Any]:
-        place = next(number for number in range(len(self._stack) - 1, -1, -1) if isinstance(self._stack[number], _Mark))
+        marks = (number for number in range(len(self._stack) - 1, -1, -1) if isinstance(self._stack[number], _Mark))
+        place = next(marks, None)
+        if place is None:
+            raise ValueError("a list ends that did not begin")
         taken = self._stack[place + 1 :]
         del self._stack[place:]
         return taken

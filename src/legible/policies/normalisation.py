@@ -23,7 +23,6 @@ import json
 import os
 import tomllib
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from legible.files import DamagedFileError, read_arrays, write_arrays, write_text
 from legible.policies.protocol import Observations, PolicyError
 from legible.policies.unpacking import check_member
 
@@ -175,15 +175,10 @@ def save_normalisation(normalisation: Normalisation, path: str | os.PathLike[str
     """
     file = Path(path)
     if file.suffix.lower() == ".npz":
-        part = file.with_name(f"{file.name}.part")
-        with part.open("wb") as stream:
-            np.savez(stream, **{name: getattr(normalisation, name) for name in _FIELDS})
-        part.replace(file)
+        write_arrays(file, {name: np.asarray(getattr(normalisation, name)) for name in _FIELDS})
     elif file.suffix.lower() == ".toml":
         lines = [f"{name} = {_toml_value(getattr(normalisation, name))}\n" for name in _FIELDS]
-        part = file.with_name(f"{file.name}.part")
-        part.write_text("".join(lines), encoding="utf-8")
-        part.replace(file)
+        write_text(file, "".join(lines))
     else:
         raise PolicyError(f"{file}: normalisation statistics are saved as .npz or .toml, not '{file.suffix}'")
     return file
@@ -212,11 +207,18 @@ def _read_npz(file: Path) -> dict[str, Any]:
         with zipfile.ZipFile(file) as members:
             for name in members.namelist():
                 check_member(file, members, name)
-        with file.open("rb") as stream:
-            archive = np.load(stream, allow_pickle=False)
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
-        raise PolicyError(f"{file}: cannot be read as .npz with normalisation statistics: {error}") from error
+        return read_arrays(file, advice="make it again")
+    except (
+        DamagedFileError,
+        OSError,
+        ValueError,
+        EOFError,
+        KeyError,
+        NotImplementedError,
+        zipfile.BadZipFile,
+    ) as error:
+        reason = str(error).removeprefix(f"{file}: ")
+        raise PolicyError(f"{file}: cannot be read as .npz with normalisation statistics: {reason}") from error
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

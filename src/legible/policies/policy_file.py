@@ -13,16 +13,19 @@ with a JSON document:
      "normalisation": {"epsilon": 1e-08, "clip": 10.0},
      "action_names": ["North", "South", "East", "West", "Stop"],
      "env_id": "legible/PacManSmall-v0",
-     "metadata": {"algorithm": "DQN", "seed": 1}}
+     "metadata": {"algorithm": "DQN", "seed": 1},
+     "sha256": "…"}
 
 ``head`` is ``"values"``, or ``"log-softmax"`` for log-probabilities. ``encoding`` is as above, or
-``{"kind": "one-hot", "sizes": [...]}``. ``normalisation``, ``action_names`` and ``env_id`` may be null. The same policy
-gives the same file to the byte.
+``{"kind": "one-hot", "sizes": [...]}``. ``normalisation``, ``action_names`` and ``env_id`` may be null. ``sha256`` is a
+checksum of the tensors and of all else in the document; files of older versions have none. The same policy gives the
+same file to the byte.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -94,10 +97,11 @@ def save_policy(
         env_id=policy.env_id if env_id is None else env_id,
     )
     try:
-        document = json.dumps(_document(described), sort_keys=True)
+        tensors, document = _tensors(described), _document(described)
+        text = json.dumps({**document, "sha256": _checksum(tensors, document)}, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{file}: the metadata must be plain data that JSON can hold: {error}") from error
-    content = safetensors.numpy.save(_tensors(described), metadata={"legible": document})
+    content = safetensors.numpy.save(tensors, metadata={"legible": text})
     write_whole(file, lambda part: part.write(content))
     return file
 
@@ -158,6 +162,15 @@ def _tensors(policy: NetworkPolicy) -> dict[str, npt.NDArray[Any]]:
     return tensors
 
 
+def _checksum(tensors: Mapping[str, npt.NDArray[Any]], document: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode())
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
 def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     if not path.is_file():
         raise PolicyError(f"{path}: no such file")
@@ -180,6 +193,9 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         raise PolicyError(
             f"{path}: it is of version {document.get('version')} of the format, this legible reads version {_VERSION}"
         )
+    checksum = document.pop("sha256", None)
+    if checksum is not None and checksum != _checksum(tensors, document):
+        raise PolicyError(f"{path}: it is damaged: its content is not what was written")
     return tensors, document
 
 

@@ -81,7 +81,7 @@ def is_torchscript(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return any(name.split("/")[1:2] == ["code"] for name in archive.namelist())
-    except (zipfile.BadZipFile, OSError):
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return False
 
 

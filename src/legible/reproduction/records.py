@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -211,8 +212,10 @@ def load_record(path: Path) -> Record:
     """Read a record."""
     try:
         loaded: Record = json.loads(gzip.decompress(path.read_bytes()))
+        if not isinstance(loaded, dict):
+            raise ValueError("a table is expected")
+    except (ValueError, EOFError, RecursionError, zlib.error, gzip.BadGzipFile) as error:
+        raise LegibleError(f"{path}: is damaged; delete it to make it again.") from error
     except OSError as error:
         raise LegibleError(f"{path}: cannot be read ({error}).") from error
-    except (ValueError, EOFError) as error:
-        raise LegibleError(f"{path}: is damaged; delete it to make it again.") from error
     return loaded

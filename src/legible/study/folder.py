@@ -26,9 +26,12 @@ from legible.files import DamagedFileError, read_arrays, read_json, sha256_of, w
 from legible.settings import StudySettings
 
 SCHEMA = 2
-_KEPT = frozenset(
-    ("environment", "arguments", "wrappers", "policy and environment", "seed", "settings", "names", "relations")
-) | {"rules", "veto", "about"}
+# What study.json says, and what each entry is.
+_KEPT: Mapping[str, type] = {
+    **{"environment": str, "arguments": dict, "wrappers": list, "policy and environment": str, "seed": int},
+    **{"settings": dict, "names": object, "relations": list, "rules": list, "veto": list, "about": dict},
+}
+_ABOUT: Mapping[str, type] = {"policy": str, "policy file": object, "lost arguments": list, "versions": dict}
 # Columns that only the files of units with failed episodes have.
 _OF_FAILURES = ("failed", "errors")
 # Claiming a folder takes moments; whoever finds it being claimed waits that long.
@@ -131,9 +134,8 @@ class StudyFolder:
             raise LegibleError(
                 f"{path}: was written by a newer version of legible (schema {schema!r}, this one knows {SCHEMA})."
             )
-        missing = _KEPT - kept.keys()
-        if missing:
-            raise LegibleError(f"{path}: is damaged or of an older version (no {min(missing)!r}); use another folder.")
+        _check_entries(kept, _KEPT, path)
+        _check_entries(kept["about"], {**_ABOUT, **({"files": dict} if "files" in kept["about"] else {})}, path)
         # Settings that came later have their defaults in older studies.
         kept["settings"] = StudySettings.from_dict(kept["settings"], str(path)).to_dict()
         return kept
@@ -197,6 +199,16 @@ class StudyFolder:
                 raise DamagedFileError(
                     f"{path}: is damaged (its content is not what was written); make the study again in another folder."
                 )
+
+
+def _check_entries(document: Mapping[str, Any], expected: Mapping[str, type], path: Path) -> None:
+    for name, kind in expected.items():
+        if name not in document:
+            raise LegibleError(f"{path}: is damaged or of an older version (no {name!r}); use another folder.")
+        value = document[name]
+        is_kind = isinstance(value, kind) and not isinstance(value, bool)
+        if not is_kind or (kind is list and not all(isinstance(item, str) for item in value)):
+            raise LegibleError(f"{path}: is damaged ({name!r} is {str(value)[:80]!r}); use another folder.")
 
 
 def environment_of(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> EnvironmentSpec:

@@ -23,7 +23,7 @@ def is_own(source: Any) -> bool:
     try:
         with zipfile.ZipFile(source) as archive:
             return "policy.pth" in archive.namelist()
-    except (zipfile.BadZipFile, OSError):
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return False
 
 

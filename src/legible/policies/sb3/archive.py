@@ -81,7 +81,7 @@ def _opened(path: Path) -> zipfile.ZipFile:
         begins_well = stream.read(4) == b"PK\x03\x04"
     try:
         archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         what = "the zip file is truncated or damaged" if begins_well else "this is no zip file"
         raise PolicyError(f"{path}: {what}") from error
     if min((member.header_offset for member in archive.infolist()), default=0) > 0:

@@ -1,0 +1,138 @@
+"""Studies that are killed again and again: in the end they are what an undisturbed one is, to the bit.
+
+- `run_chaos`: kills studies at moments of all stages and resumes them; `ChaosResult`: what came of it.
+- `run_study`: the process that is killed; it tells its progress.
+- `contents`: all that a finished study holds, for comparison.
+
+A moment is a stage and a share of it. The process tells its progress line by line, and is killed when it has come to
+the moment, or a few milliseconds later.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.samples import plain
+from harness.small_study import make_study
+from legible.engines import InProcess, make_engine
+from legible.files import read_arrays
+from legible.study import Study
+
+STAGES = (
+    *("start", "experiences", "importance", "rules", "screening", "confirmation", "improvement", "explanation"),
+    *("baseline block", "baseline enforce", "baseline rules"),
+)
+KILLS_IN_A_STUDY = len(STAGES)
+DELAYS = (0.03, 0.3)  # seconds at the most: into the writing of a file, or beyond it
+
+Moment = tuple[int, float]
+"""The number of a stage, and a share of it."""
+
+
+@dataclass
+class ChaosResult:
+    """How many kills there were, by stage, in how many studies; and what differed afterwards."""
+
+    studies: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        by_stage = ", ".join(f"{stage} {self.kills[stage]}" for stage in STAGES)
+        found = "\n".join(self.differences) or "all bit-identical to an undisturbed one"
+        return f"{self.kills.total()} kills in {self.studies} studies ({by_stage}): {found}"
+
+
+def run_chaos(kills: int, engine: str, seed: int = 0) -> ChaosResult:
+    """Kill studies until there were so many kills, finish each, and compare it with an undisturbed one."""
+    from flawed_network import save_flawed_network
+
+    result = ChaosResult()
+    draw = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        policy = save_flawed_network(Path(folder) / "policy.safetensors")
+        _run_until(None, Path(folder) / "undisturbed", policy, engine, 0.0)
+        expected = contents(Path(folder) / "undisturbed")
+        while result.kills.total() < kills:
+            place = Path(folder) / str(result.studies)
+            for moment in draw_moments(draw, min(KILLS_IN_A_STUDY, kills - result.kills.total())):
+                stage = _run_until(moment, place, policy, engine, draw.choice(DELAYS) * draw.random())
+                if stage is None:
+                    break  # it was done before it could be killed
+                result.kills[stage] += 1
+            _run_until(None, place, policy, engine, 0.0)
+            result.differences += _differences(f"study {result.studies}", expected, contents(place))
+            result.studies += 1
+    return result
+
+
+def draw_moments(draw: random.Random, count: int) -> list[Moment]:
+    """Draw moments in the order in which they come, of as many stages as there are moments."""
+    stages = draw.sample(range(len(STAGES)), count)
+    return [(stage, draw.random()) for stage in sorted(stages)]
+
+
+def _run_until(moment: Moment | None, folder: Path, policy: Path, engine: str, delay: float) -> str | None:
+    """Run the study in a process, to its end or until a moment; return the stage in which it was killed."""
+    command = [sys.executable, "-m", "harness", "study", str(folder), str(policy), engine]
+    root = Path(__file__).parent.parent
+    stage = None
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if moment is not None and _has_come(line, moment):
+                stage = line.partition("\t")[0]
+                time.sleep(delay)
+                process.kill()
+                break
+    if process.returncode > 0:
+        raise RuntimeError(f"the study in {folder} failed; its last words are above.")
+    return stage if process.returncode < 0 else None
+
+
+def _has_come(line: str, moment: Moment) -> bool:
+    stage, done, of = line.rstrip("\n").split("\t")
+    number = STAGES.index(stage)
+    return number > moment[0] or (number == moment[0] and int(done) >= moment[1] * int(of))
+
+
+def run_study(folder: Path, policy: Path, engine: str) -> None:
+    """Run the small study to its end, and tell its progress."""
+
+    def tell(stage: str, done: int, of: int) -> None:
+        print(stage, done, of, sep="\t", flush=True)
+
+    tell("start", 1, 1)
+    workers = make_engine(engine, None if engine == "inline" else 2)
+    make_study(folder, policy, engine=workers, progress=tell).run(report=False, baselines=True)
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Return all that a finished study holds: rules, verdicts, steps and explanations, and what is in its files."""
+    study = Study.open(folder, trust=True, engine=InProcess())
+    arrays = sorted(path for path in folder.rglob("*.npz") if path.name != "mining.npz")
+    return {
+        "files": sorted(str(path.relative_to(folder)) for path in folder.rglob("*")),
+        "mined rules": plain([study.mining.rules, study.mining.intervals, study.mining.importance]),
+        "verdicts": plain(study.evaluation.verdicts),
+        "baselines": {kind: plain(found.verdicts) for kind, found in study.baselines.items()},
+        "improvement": plain(study.improvement),
+        "explanations": [explanation.to_dict() for explanation in study.explanations],
+        "guided.safetensors": (folder / "guided.safetensors").read_bytes(),
+        "composition.json": (folder / "composition.json").read_bytes(),
+        "study.json": (folder / "study.json").read_bytes(),
+        **{str(path.relative_to(folder)): plain(read_arrays(path)) for path in arrays},
+    }
+
+
+def _differences(name: str, expected: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    parts = expected.keys() | found.keys()
+    return [f"{name}: {part} differs" for part in sorted(parts) if expected.get(part) != found.get(part)]

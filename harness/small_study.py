@@ -1,0 +1,38 @@
+"""The small study that the harness uses: a policy that walks well to the right and badly to the left.
+
+- `SETTINGS`: few episodes, in small units, so that every stage has several.
+- `make_study`: a study of the tests' mirror world; it passes through all stages and ends with a guided policy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from legible.environments import EnvironmentSpec
+from legible.settings import (
+    BaselineSettings,
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    PlaySettings,
+    StudySettings,
+)
+from legible.study import Study
+
+SETTINGS = StudySettings(
+    episodes=60,
+    mining=MiningSettings(lime_states=10, lime_samples=200),
+    play=PlaySettings(batch=8, unit_episodes=20),
+    evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    improvement=ImprovementSettings(episodes=40, final_episodes=40),
+    baselines=BaselineSettings(random_tests=3),
+)
+
+
+def make_study(folder: Path, policy: Path, **options: Any) -> Study:
+    """Make or resume the study in a folder."""
+    import mirror_world
+
+    world = EnvironmentSpec("mirror_world:MirrorWorld")
+    return Study(folder, world, policy, relations=mirror_world.mirror(), settings=SETTINGS, **options)

@@ -1,0 +1,27 @@
+"""Studies that are killed and resumed: a short run of the harness."""
+
+import random
+
+from harness.chaos import STAGES, _has_come, draw_moments, run_chaos
+
+
+def test_three_kills() -> None:
+    result = run_chaos(3, "inline", seed=0)
+    assert result.kills.total() == 3
+    assert result.differences == []
+    assert "3 kills" in str(result)
+
+
+def test_moments_are_of_different_stages_in_order() -> None:
+    moments = draw_moments(random.Random(0), 5)
+    stages = [stage for stage, _ in moments]
+    assert stages == sorted(set(stages))
+    assert {stage for stage, _ in draw_moments(random.Random(0), len(STAGES))} == set(range(len(STAGES)))
+
+
+def test_when_a_moment_has_come() -> None:
+    screening = STAGES.index("screening")
+    assert _has_come("screening\t20\t40\n", (screening, 0.5))
+    assert not _has_come("screening\t19\t40\n", (screening, 0.5))
+    assert not _has_come("rules\t9\t9\n", (screening, 0.0))
+    assert _has_come("confirmation\t0\t40\n", (screening, 1.0))
