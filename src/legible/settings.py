@@ -347,7 +347,7 @@ def all_settings() -> tuple[Setting, ...]:
     """Return every setting, those of the whole study first.
 
     >>> [setting.dotted for setting in all_settings()][:3]
-    ['episodes', 'time_limit', 'sources']
+    ['episodes', 'time_limit', 'most_failed']
     """
     return tuple(sorted(_settings_of(StudySettings, ""), key=lambda setting: setting.section != ""))
 

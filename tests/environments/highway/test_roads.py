@@ -106,11 +106,13 @@ def test_reading_roads_leaves_highway_env_alone():
 def test_without_highway_env_it_says_what_to_install(monkeypatch):
     scenario_roads.cache_clear()
     monkeypatch.setitem(sys.modules, "highway_env", None)
-    with pytest.raises(LegibleError, match=r"the roads of 'merge' need highway_env.*legible-rl\[highway\]"):
+    with pytest.raises(
+        LegibleError, match=r"highway-env is missing, .* the roads of 'merge': pip install 'legible-rl\[highway\]'"
+    ):
         scenario_roads("merge")
     with pytest.raises(LegibleError, match=r"legible-rl\[highway\]"):
         EnvironmentSpec("legible/Merge-v0").make()
-    with pytest.raises(LegibleError, match=r"Farama's driving scenarios need highway_env.*legible-rl\[highway\]"):
+    with pytest.raises(LegibleError, match=r"highway-env is missing, .* Farama's driving scenarios: .*\[highway\]"):
         EnvironmentSpec("farama/Merge-v0").make()
 
 

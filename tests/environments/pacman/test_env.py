@@ -484,14 +484,16 @@ def test_window(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_window_without_pygame_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pygame", None)
-    with pytest.raises(LegibleError, match=r"windows .* need pygame.*legible-rl\[human\]"):
+    with pytest.raises(LegibleError, match=r"pygame is missing, .* windows: pip install 'legible-rl\[human\]'"):
         PacmanEnv(render_mode="human")
 
 
 def test_without_the_boards_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pacai", None)
     for make in (EnvironmentSpec(SMALL).make, lambda: EnvironmentSpec(SMALL).make_batch(2)):
-        with pytest.raises(LegibleError, match=r"level 'small' need pacai.*pip install 'legible-rl\[pacman\]'"):
+        with pytest.raises(
+            LegibleError, match=r"pacai is missing, .* level 'small': pip install 'legible-rl\[pacman\]'"
+        ):
             make()
     assert EnvironmentSpec(SMALL, {"maze": "%%%%\n%P.%\n%%%%"}).make().observation_space.shape == (21,)
 
