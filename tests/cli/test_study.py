@@ -269,7 +269,7 @@ def test_a_function_can_be_the_policy_if_the_person_names_it(legible, place, tmp
     assert legible("explain", tmp_path / "s", "--trust", "--engine", "inline").code == 0
     document = json.loads((tmp_path / "s" / "study.json").read_text())
     document |= {"environment": "CartPole-v1", "wrappers": []}
-    document.pop("_checksum")
+    del document["_key"], document["_checksum"]
     (tmp_path / "s" / "study.json").write_text(json.dumps(document))
     refused = legible("explain", tmp_path / "s")
     assert refused.code == 2
@@ -305,7 +305,7 @@ def test_a_folder_that_names_code_is_not_opened_without_trust(legible, studied, 
     shutil.copytree(studied, tmp_path / "received")
     document = json.loads((tmp_path / "received" / "study.json").read_text())
     document |= {"environment": "os:system", "arguments": {"command": f"touch {tmp_path / 'ran'}"}}
-    document.pop("_checksum")  # whoever sends a folder can also make it look whole
+    del document["_key"], document["_checksum"]  # whoever sends a folder can also make it look whole
     (tmp_path / "received" / "study.json").write_text(json.dumps(document))
     done = legible(command, tmp_path / "received", *([studied] if command == "compare" else []))
     assert done.code == 2
@@ -317,7 +317,7 @@ def test_a_folder_that_names_code_is_not_opened_without_trust(legible, studied, 
 def test_wrappers_and_ids_with_a_module_need_trust_too(legible, studied, tmp_path) -> None:
     shutil.copytree(studied, tmp_path / "received")
     document = json.loads((tmp_path / "received" / "study.json").read_text())
-    document.pop("_checksum")
+    del document["_key"], document["_checksum"]
     for change, module in (
         ({"environment": "CartPole-v1", "wrappers": ["os:system"]}, "os"),
         ({"environment": "antigravity:CartPole-v1"}, "antigravity"),
@@ -355,7 +355,7 @@ def test_table_files_that_name_code_need_trust(legible, tmp_path, monkeypatch) -
 def test_a_folder_that_names_no_environment_is_damaged(legible, studied, tmp_path, change) -> None:
     shutil.copytree(studied, tmp_path / "received")
     document = json.loads((tmp_path / "received" / "study.json").read_text())
-    document.pop("_checksum")
+    del document["_key"], document["_checksum"]
     (tmp_path / "received" / "study.json").write_text(json.dumps({**document, **change}))
     done = legible("explain", tmp_path / "received", "--trust")
     assert done.code == 2
