@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import Any, Protocol
@@ -125,7 +126,7 @@ class BatchSlots(_SlotArrays):
         self._envs.close()
 
 
-class _EnvironmentSlots(_SlotArrays):
+class _EnvironmentSlots(_SlotArrays, ABC):
     """Slots made of single environments; idle ones rest."""
 
     def __init__(self, envs: Sequence[Env], width: int, n_actions: int, cost_name: str) -> None:
@@ -135,13 +136,13 @@ class _EnvironmentSlots(_SlotArrays):
         self._envs = envs
         self._seeds = [-1] * self.n
 
+    @abstractmethod
     def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:
         """Put what was seen into the rows; `everywhere`: the first of it into all other rows, too."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Return actions as the environment takes them."""
-        raise NotImplementedError
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
         """Begin an episode with its seed in each of the rows."""
