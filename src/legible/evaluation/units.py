@@ -26,7 +26,7 @@ from legible.environments import Env, EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
 from legible.guidance import CountingChooser, GuidedChooser
-from legible.play import Observations, Recorder, Recording, Scores, Slots, StepRecord, make_slots, play_episodes
+from legible.play import FixedRowsPolicy, Recorder, Recording, Slots, StepRecord, make_slots, play_episodes
 from legible.policies import Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
@@ -47,12 +47,31 @@ class Treatment(Protocol):
 
 @dataclass(frozen=True)
 class Setup:
-    """What all units of a stage share."""
+    """What all units of a stage share.
+
+    Parameters
+    ----------
+    policy, environment
+        Who plays, and where.
+    treatments
+        What episodes may be guided with.
+    play
+        How they are played.
+    rows
+        Rows of every batch that the policy sees (`legible.play.FixedRowsPolicy`): an episode is then the same to the
+        bit whatever unit it is played in. 0 shows it the whole batch of a unit, as it is.
+    """
 
     policy: Policy
     environment: EnvironmentSpec | Env
     treatments: tuple[RuleSet | Treatment, ...] = ()
     play: PlaySettings = field(default_factory=PlaySettings)
+    rows: int = 0
+
+    @property
+    def asked_policy(self) -> Policy:
+        """The policy as it is asked: about batches of one size, if that is wanted."""
+        return FixedRowsPolicy(self.policy, self.rows) if self.rows else self.policy
 
     def chooser(self, episodes: NDArray[np.int64], seeds: Sequence[int]) -> CountingChooser:
         """Make what chooses the actions of episodes, each with its treatment."""
@@ -62,7 +81,7 @@ class Setup:
         if kinds and RuleSet not in kinds:
             return kinds.pop().chooser(self, episodes, seeds)  # type: ignore[union-attr]
         return GuidedChooser(
-            self.policy,
+            self.asked_policy,
             [treatment for treatment in self.treatments if isinstance(treatment, RuleSet)],
             episodes,
             seeds,
@@ -153,7 +172,14 @@ def _rows(setup: Setup, unit: Unit) -> int:
 def _play(setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     chooser = setup.chooser(np.array(unit.treatments, np.int64), unit.seeds)
     try:
-        episodes = play_episodes(slots, chooser, unit.seeds, step_limit=setup.play.step_limit, on_step=on_step)
+        episodes = play_episodes(
+            slots,
+            chooser,
+            unit.seeds,
+            step_limit=setup.play.step_limit,
+            ask_idle=not setup.rows,
+            on_step=on_step,
+        )
     finally:
         if isinstance(setup.environment, EnvironmentSpec):
             slots.close()
@@ -168,41 +194,6 @@ def _play(setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord]
     )
 
 
-@dataclass(frozen=True)
-class PaddedPolicy:
-    """A policy that is asked about a batch of fixed size, whatever the number of observations.
-
-    Matrix products may differ in the last bit between batch shapes: an episode that is played alone should see scores
-    of the shape that its unit has. (The row can still be another one than in the whole unit, which with some linear
-    algebra makes a difference in the last bit, too; but it is always the same row, whatever the workers.)
-    """
-
-    policy: Policy
-    rows: int
-
-    @property
-    def kind(self) -> Any:
-        """What the scores are."""
-        return self.policy.kind
-
-    @property
-    def n_features(self) -> Any:
-        """How many features the policy reads."""
-        return self.policy.n_features
-
-    @property
-    def n_actions(self) -> int:
-        """How many actions it chooses among."""
-        return self.policy.n_actions
-
-    def scores(self, observations: Observations) -> Scores:
-        """Scores of the observations, from a batch that is filled up with the first of them."""
-        n = len(observations)
-        batch = np.concatenate([observations, np.repeat(observations[:1], max(0, self.rows - n), axis=0)])
-        scores: Scores = np.asarray(self.policy.scores(batch))[:n]
-        return scores
-
-
 class LoneEpisode(NamedTuple):
     """An episode of a unit that failed as a whole: its treatment, its seed, and the rows of the unit's batch."""
 
@@ -213,7 +204,7 @@ class LoneEpisode(NamedTuple):
 
 def play_alone(setup: Setup, episode: LoneEpisode, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     """Play one episode of a unit by itself, as nearly as it was in the unit as that is possible."""
-    this = replace(setup, policy=PaddedPolicy(setup.policy, episode.rows))
+    this = replace(setup, rows=setup.rows or episode.rows)
     slots = make_slots(setup.environment, 1, setup.play.cost)
     slots.cost_seen = True  # other episodes of the unit may be those that tell it
     return _play(this, Unit((episode.treatment,), (episode.seed,)), slots, on_step)
@@ -275,6 +266,7 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
         "play": _play_content(setup.play),
         "treatments": [_content(setup.treatments[i]) for i in used],
         "episodes": [(renumbered[t], seed) for t, seed in zip(unit.treatments, unit.seeds, strict=True)],
+        **({"rows": setup.rows} if setup.rows else {}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 

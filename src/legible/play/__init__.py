@@ -3,6 +3,7 @@
 - `slots`: places in which episodes run side by side.
 - `choosing`: how scores become actions; `acting`: actions of any space, masks, policies that remember.
 - `episodes`: plays a list of seeds.
+- `fixed_rows`: a policy that sees batches of one size, so that scores depend on the state alone.
 - `recording`: episodes step by step, and again by their actions.
 - `experiences`: what a policy saw and did, as columns; `collect`.
 - `returns`: episodes and mean returns of any policy in any environment.
@@ -25,6 +26,7 @@ from legible.play.choosing import (
 )
 from legible.play.episodes import Episodes, MissingCostError, StepRecord, episode_seeds, play_episodes
 from legible.play.experiences import Experiences, collect
+from legible.play.fixed_rows import FixedRowsPolicy
 from legible.play.recording import Recorder, Recording, Steps, replay
 from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
 from legible.play.slots import (
@@ -52,6 +54,7 @@ __all__ = [
     "EpisodeFailedError",
     "Episodes",
     "Experiences",
+    "FixedRowsPolicy",
     "Known",
     "MissingCostError",
     "Observations",

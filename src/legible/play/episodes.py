@@ -68,13 +68,14 @@ def play_episodes(
     seeds: Sequence[int],
     *,
     step_limit: int = STEP_LIMIT,
+    ask_idle: bool = True,
     on_step: Callable[[StepRecord], None] | None = None,
     on_episode: Callable[[int], None] | None = None,
 ) -> Episodes:
     """Play one episode for every seed.
 
-    A slot that becomes free takes the next seed of the list, lowest slot first. Batches always have all rows, busy or
-    not, so the shape that the policy sees never changes.
+    A slot that becomes free takes the next seed of the list, lowest slot first. Batches have all rows by default, busy
+    or not, so that the shape that the policy sees never changes.
 
     Parameters
     ----------
@@ -86,6 +87,9 @@ def play_episodes(
         A seed for every episode.
     step_limit
         An episode that is not over after this many steps is cut off, and counts as truncated.
+    ask_idle
+        Whether the chooser is asked about idle rows, too. Without them batches shrink towards the end, which only
+        gives the same bits where the policy takes care of that (`legible.play.FixedRowsPolicy`).
     on_step
         Called after every step with what happened in it.
     on_episode
@@ -99,7 +103,7 @@ def play_episodes(
             if on_step is not None:
                 before = map_arrays(np.copy, slots.observations)
                 masks = None if slots.masks is None else slots.masks.copy()
-            actions, scores = choose(slots.observations, game.episodes, game.steps)
+            actions, scores = _choose(game, choose, ask_idle=ask_idle)
             if on_step is not None:
                 # Scores may be a view of the observations, which the step overwrites.
                 scores = scores.copy()
@@ -113,6 +117,18 @@ def play_episodes(
     if slots.cost_name and not slots.cost_seen:
         raise MissingCostError(f"a cost {slots.cost_name!r} was asked for, but the environment's infos never held it.")
     return game.result()
+
+
+def _choose(game: _Play, choose: Chooser, *, ask_idle: bool) -> tuple[NDArray[Any], Scores]:
+    """Actions and scores of all rows; where idle ones are not asked about, theirs are 0."""
+    slots = game.slots
+    rows = np.flatnonzero(game.active)
+    if ask_idle or len(rows) == slots.n:
+        return choose(slots.observations, game.episodes, game.steps)
+    found = choose(map_arrays(lambda column: column[rows], slots.observations), game.episodes[rows], game.steps[rows])
+    actions, scores = (np.zeros((slots.n, *part.shape[1:]), part.dtype) for part in found)
+    actions[rows], scores[rows] = found
+    return actions, scores
 
 
 class MissingCostError(UnfitEnvironmentError):
