@@ -6,6 +6,7 @@
 - `record_unit`, `record_episode`: the episodes of a unit, or one of them, step by step.
 - `play_alone`: one episode of a unit that failed as a whole.
 - `cut_into_units`: from a long list of episodes to units of one shape.
+- `Kept`: what is kept of episodes: `RETURNS`, or more.
 - `run_units`: runs what is not yet stored, and stores every unit as soon as it is finished; a unit that fails is played
   again episode by episode.
 """
@@ -14,9 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
 UNGUIDED = -1
+# Columns that only the files of units with failed episodes have.
+_OF_FAILURES = ("failed", "errors")
 
 
 class Treatment(Protocol):
@@ -152,6 +155,27 @@ class UnitResult:
         """Put results one after the other."""
         return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return it as arrays, for a file; what is about failures is only there where some failed."""
+        left_out = () if self.failed.any() else _OF_FAILURES
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> UnitResult:
+        """Make it from what `to_arrays` returned."""
+        needed = [f.name for f in fields(cls) if f.name not in _OF_FAILURES or f.name in arrays]
+        return cls(**{name: arrays[name] for name in needed})
+
+    def with_episodes(self, places: NDArray[np.intp], others: UnitResult) -> UnitResult:
+        """Return these episodes with others in some places."""
+        columns = []
+        for f in fields(self):
+            mine, theirs = getattr(self, f.name), getattr(others, f.name)
+            column = mine.astype(np.result_type(mine, theirs))
+            column[places] = theirs
+            columns.append(column)
+        return UnitResult(*columns)
+
     def __getitem__(self, chosen: Any) -> UnitResult:
         return UnitResult(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
@@ -249,7 +273,63 @@ def cut_into_units(treatments: Sequence[int], seeds: Sequence[int], unit_episode
     return [Unit(tuple(treatments[i : i + unit_episodes]), tuple(seeds[i : i + unit_episodes])) for i in starts]
 
 
-Store = MutableMapping[str, UnitResult]
+R = TypeVar("R", bound="Result")
+
+
+class Result(Protocol):
+    """What came of the episodes of a unit."""
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Which episodes failed."""
+
+    @property
+    def errors(self) -> NDArray[np.str_]:
+        """Why they did."""
+
+    @classmethod
+    def of_failed(cls, error: str) -> Self:
+        """One episode that failed."""
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Put results one after the other."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Make it from what `to_arrays` returned; KeyError, TypeError or ValueError where that is no such thing."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return it as arrays, for a file."""
+
+    def __len__(self) -> int:
+        """How many episodes."""
+
+
+@dataclass(frozen=True)
+class Kept(Generic[R]):
+    """What is kept of the episodes of a unit.
+
+    Parameters
+    ----------
+    name
+        What it is called: the folder of a study that it is kept in.
+    kind
+        What comes of a unit.
+    play, play_alone
+        Play a unit, and one episode of a unit that failed as a whole.
+    """
+
+    name: str
+    kind: type[R]
+    play: Callable[[Setup, Unit], R]
+    play_alone: Callable[[Setup, LoneEpisode], R]
+
+
+RETURNS = Kept("units", UnitResult, play_unit, play_alone)
+"""How episodes went, and no more."""
+
+Store = MutableMapping[str, R]
 """Results by the key of their unit; a study keeps them on disk."""
 
 
@@ -297,13 +377,15 @@ def run_units(
     setup: Setup,
     units: Sequence[Unit],
     *,
+    kept: Kept[R] = RETURNS,  # type: ignore[assignment]  # mypy knows no default for a type variable
     engine: Engine | None = None,
-    store: Store | None = None,
+    store: Store[R] | None = None,
     fingerprint: str = "",
     time_limit: float | None = None,
+    stage: str = "",
     failures: FailureLimit | None = None,
     on_episodes: Callable[[int], None] | None = None,
-) -> UnitResult:
+) -> R:
     """Run all units that are not in the store, and return everything in the order of the units.
 
     A unit that fails is played again episode by episode. What came of it is stored with the episodes that failed, so
@@ -313,6 +395,8 @@ def run_units(
     ----------
     setup, units
         What to play.
+    kept
+        What is kept of it.
     engine
         Where; this process by default.
     store
@@ -321,6 +405,8 @@ def run_units(
         Stands for the policy in the store's keys, and for what the environment's name does not tell.
     time_limit
         Seconds after which a unit, or an episode that is played alone, is given up.
+    stage
+        What the stage is called that the units belong to.
     failures
         Counts the episodes that fail and says when they are too many; by default for these units alone.
     on_episodes
@@ -328,7 +414,7 @@ def run_units(
     """
     engine = engine or InProcess()
     store = {} if store is None else store
-    failures = failures or FailureLimit()
+    failures = failures or FailureLimit(stage=stage)
     failures.expect(sum(len(unit) for unit in units))
     tell = on_episodes or (lambda *_: None)
     keys = [unit_key(setup, unit, fingerprint) for unit in units]
@@ -337,13 +423,13 @@ def run_units(
     broken = [i for i in missing if _broken_key(keys[i]) in store]
     fresh = [i for i in missing if i not in broken]
     wrong: list[Failed] = []
-    for outcome in engine.run(play_unit, setup, [units[i] for i in fresh], time_limit=time_limit):
+    for outcome in engine.run(kept.play, setup, [units[i] for i in fresh], time_limit=time_limit):
         i = fresh[outcome.index]
         if isinstance(outcome, Finished):
             store[keys[i]] = outcome.result
         elif is_of_episode(outcome):
             broken.append(i)
-            store[_broken_key(keys[i])] = UnitResult.of_failed(reason_of(outcome))
+            store[_broken_key(keys[i])] = kept.kind.of_failed(reason_of(outcome))
             continue
         else:
             wrong.append(outcome)
@@ -354,11 +440,11 @@ def run_units(
             "the same again to go on."
         )
     for i in sorted(broken):
-        _mend(setup, units[i], keys[i], engine, store, time_limit, failures, tell)
+        _mend(setup, units[i], keys[i], kept, engine, store, time_limit, failures, tell)
     results = [store[key] for key in keys]
     stored = sorted(set(range(len(units))) - set(missing))
     failures.add(*(one for i in stored for one in _failed_in(units[i], results[i])))
-    return UnitResult.concatenate(results)
+    return kept.kind.concatenate(results)
 
 
 def _broken_key(key: str) -> str:
@@ -370,8 +456,9 @@ def _mend(
     setup: Setup,
     unit: Unit,
     key: str,
+    kept: Kept[R],
     engine: Engine,
-    store: Store,
+    store: Store[R],
     time_limit: float | None,
     failures: FailureLimit,
     tell: Callable[[int], None],
@@ -384,20 +471,20 @@ def _mend(
     tell(len(known))
     missing = [place for place in range(len(unit)) if place not in known]
     episodes = [LoneEpisode(unit.treatments[i], unit.seeds[i], _rows(setup, unit)) for i in missing]
-    for outcome in engine.run(play_alone, setup, episodes, time_limit=time_limit):
+    for outcome in engine.run(kept.play_alone, setup, episodes, time_limit=time_limit):
         place, episode = missing[outcome.index], episodes[outcome.index]
         if isinstance(outcome, Failed):
-            store[parts[place]] = UnitResult.of_failed(reason_of(outcome))
+            store[parts[place]] = kept.kind.of_failed(reason_of(outcome))
             failures.add(FailedEpisode(episode.treatment != UNGUIDED, episode.seed, reason_of(outcome)))
         else:
             store[parts[place]] = outcome.result
         tell(1)
-    store[key] = UnitResult.concatenate([store[part] for part in parts])
+    store[key] = kept.kind.concatenate([store[part] for part in parts])
     for part in (*parts, _broken_key(key)):
         del store[part]
 
 
-def _failed_in(unit: Unit, result: UnitResult) -> list[FailedEpisode]:
+def _failed_in(unit: Unit, result: Result) -> list[FailedEpisode]:
     return [
         FailedEpisode(unit.treatments[i] != UNGUIDED, unit.seeds[i], str(result.errors[i]))
         for i in np.flatnonzero(result.failed).tolist()
