@@ -32,7 +32,7 @@ from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.pairs import PairedPlay, Pairs
 from legible.evaluation.recorded import UnguidedRecord, find_repetition
-from legible.evaluation.statistics import benjamini_hochberg, standard_error
+from legible.evaluation.statistics import POWER, benjamini_hochberg, standard_error
 from legible.evaluation.units import Setup, Treatment, run_units
 from legible.evaluation.verdicts import Evaluation, Sample, Verdict
 from legible.hypotheses import Hypotheses, MeasuredEffect, ask_sources
@@ -239,6 +239,14 @@ def _mean_and_error(changed: NDArray[np.float64], seeds: int) -> tuple[float, fl
     return float(everything.mean()), standard_error(everything)
 
 
+def _detectable(changed: NDArray[np.float64], seeds: int, alpha: float) -> float | None:
+    """Return the smallest effect that a test of these differences would show with a power of 80 %."""
+    if len(changed) < 2:
+        return None
+    _, error = _mean_and_error(changed, seeds)
+    return float(stats.norm.isf(alpha) + stats.norm.ppf(POWER)) * error
+
+
 def race(
     setup: Setup,
     *,
@@ -311,6 +319,7 @@ def _verdicts(found: Race, alpha: float) -> list[Verdict]:
             found_by=", ".join(entry.found_by),
             equal_sources=tuple(entry.equal),
             changed_episodes=len(helps[i]),
+            detectable=_detectable(helps[i], entry.seeds, alpha),
             steps=found.steps(entry),
         )
         for i, entry in enumerate(found.entries)
