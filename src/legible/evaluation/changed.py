@@ -25,7 +25,7 @@ from collections.abc import Iterable
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 from legible.errors import LegibleError
 from legible.evaluation.statistics import POWER, Effect
@@ -33,7 +33,7 @@ from legible.streams import GOLDEN, check_seed, key_of_seed, mix
 
 _RESAMPLES_A_TEST = 20
 _ROUNDING = 1e-9
-_HALVINGS = 40
+_LEAST = float(np.finfo(np.float64).tiny)
 
 
 def largest_loss(differences: Iterable[ArrayLike]) -> float:
@@ -160,7 +160,7 @@ class _Tilted:
         if distance >= self._support.max():
             return 1.0
         if distance <= self._support.min():
-            return 0.0 if self._sample.min() > mean else 1.0
+            return 0.0 if distance < 0.0 else 1.0
         return float(_tail(self._support, self._means, self._spreads, self._sample.size, self._spread, distance))
 
     def lower_limit(self, level: float) -> float:
@@ -168,13 +168,18 @@ class _Tilted:
         low, high = float(self._support.min()) + self._centre, self._centre
         if low >= high:
             return high
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2.0
-            if self.p(middle) < level:
-                low = middle
-            else:
-                high = middle
-        return low
+        if low < 0.0 < high:  # so that the limit lies on the side of zero that p says
+            low, high = (0.0, high) if self.p(0.0) < level else (low, 0.0)
+        if self.p(high) <= level:
+            return high
+        return float(
+            optimize.brentq(
+                lambda mean: math.log(max(self.p(mean), _LEAST) / level),
+                low,
+                high,
+                xtol=_ROUNDING * (self._centre - low),
+            )
+        )
 
 
 @njit(cache=True)
