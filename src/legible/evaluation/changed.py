@@ -14,6 +14,7 @@ reject. Resamples are drawn once, with equal weights, and weighed by their likel
 for every mean, and p is precise however small it is.
 
 - `changed_mean_test`: the test, with effect, interval and the smallest effect that it could have shown.
+- `mcnemar_test`: the same for episodes that succeed or fail.
 - `largest_loss`: the size of the invented loss. `resamples_for`: how many resamples so many tests need.
 """
 
@@ -103,10 +104,7 @@ def changed_mean_test(
     tail = (1.0 - confidence) / 2.0
     helps = _Tilted(sample, invented_loss, resamples, rng_seed)
     harms = _Tilted(-sample, invented_loss, resamples, rng_seed)
-    # The share of changed episodes is an estimate, too; it matters as much as the mean of the changed ones is at the
-    # limit (the method of variance estimates recovery), so that the interval keeps its side of zero.
-    of_share = float(stats.norm.isf(tail)) * math.sqrt(share * (1.0 - share) / seeds)
-    low, high = helps.lower_limit(tail), -harms.lower_limit(tail)
+    low, high = _over_all_seeds(mean_changed, (helps.lower_limit(tail), -harms.lower_limit(tail)), n, seeds, tail)
     detectable = None
     if n > 1:
         needed = mean_changed - helps.lower_limit(alpha)
@@ -114,11 +112,61 @@ def changed_mean_test(
     return Effect(
         mean=mean,
         error=_error(sample, seeds),
-        low=mean - math.hypot(share * (mean_changed - low), of_share * low),
-        high=mean + math.hypot(share * (high - mean_changed), of_share * high),
+        low=low,
+        high=high,
         p=helps.p(0.0),
         detectable=detectable,
         changed=n,
+        seeds=seeds,
+    )
+
+
+def _over_all_seeds(mean: float, limits: tuple[float, float], n: int, seeds: int, tail: float) -> tuple[float, float]:
+    """Return the interval of the mean over all seeds, from mean and interval of the n changed episodes.
+
+    The share of changed episodes is an estimate, too; it matters as much as the mean of the changed ones is at the
+    limit (the method of variance estimates recovery), so that the interval keeps its side of zero.
+    """
+    share = n / seeds
+    of_share = float(stats.norm.isf(tail)) * math.sqrt(share * (1.0 - share) / seeds)
+    low, high = limits
+    return (
+        share * mean - math.hypot(share * (mean - low), of_share * low),
+        share * mean + math.hypot(share * (high - mean), of_share * high),
+    )
+
+
+def mcnemar_test(changed: ArrayLike, seeds: int, *, alpha: float = 0.05, confidence: float = 0.95) -> Effect:
+    """Test whether guidance raises the share of episodes that succeed, by McNemar's exact test.
+
+    Parameters
+    ----------
+    changed
+        Guided minus unguided success of the changed episodes: 1, 0 or -1. Only those that are not 0 tell.
+    seeds, alpha, confidence
+        As for `changed_mean_test`.
+
+    >>> effect = mcnemar_test([1, 1, 1, 1, -1, 0], 12)
+    >>> effect.mean, effect.p == 6 / 32
+    (0.25, True)
+    """
+    sample = _changed_sample(changed, seeds)
+    gained, lost = int(np.count_nonzero(sample > 0.0)), int(np.count_nonzero(sample < 0.0))
+    n = gained + lost
+    if not n:
+        return Effect(0.0, 0.0, 0.0, 0.0, 1.0, None, sample.size, seeds)
+    tail, mean = (1.0 - confidence) / 2.0, (gained - lost) / n
+    low = 2.0 * float(stats.beta.ppf(tail, gained, lost + 1)) - 1.0 if gained else -1.0
+    high = 2.0 * float(stats.beta.isf(tail, gained + 1, lost)) - 1.0 if lost else 1.0
+    low, high = _over_all_seeds(mean, (low, high), n, seeds, tail)
+    return Effect(
+        mean=(gained - lost) / seeds,
+        error=_error(sample, seeds),
+        low=low,
+        high=high,
+        p=float(stats.binom.sf(gained - 1, n, 0.5)),
+        detectable=(float(stats.norm.isf(alpha)) + float(stats.norm.ppf(POWER))) * math.sqrt(n) / seeds,
+        changed=sample.size,
         seeds=seeds,
     )
 
