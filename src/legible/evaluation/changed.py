@@ -33,6 +33,7 @@ from legible.evaluation.statistics import POWER, Effect
 from legible.streams import GOLDEN, check_seed, key_of_seed, mix
 
 _RESAMPLES_A_TEST = 20
+_FOR_THE_UPPER_END = 2000
 _ROUNDING = 1e-9
 _LEAST = float(np.finfo(np.float64).tiny)
 
@@ -43,7 +44,7 @@ def largest_loss(differences: Iterable[ArrayLike]) -> float:
     >>> largest_loss([[3.0, -2.0], [5.0], []])
     2.0
     """
-    return max((-float(np.min(d)) for d in map(np.asarray, differences) if d.size), default=0.0) or 0.0
+    return max((0.0, *(-float(np.min(d)) for d in map(np.asarray, differences) if d.size)))
 
 
 def resamples_for(tests: int, alpha: float = 0.05) -> int:
@@ -103,7 +104,7 @@ def changed_mean_test(
     mean = share * mean_changed
     tail = (1.0 - confidence) / 2.0
     helps = _Tilted(sample, invented_loss, resamples, rng_seed)
-    harms = _Tilted(-sample, invented_loss, resamples, rng_seed)
+    harms = _Tilted(-sample, invented_loss, min(resamples, _FOR_THE_UPPER_END), rng_seed)
     low, high = _over_all_seeds(mean_changed, (helps.lower_limit(tail), -harms.lower_limit(tail)), n, seeds, tail)
     detectable = None
     if n > 1:
@@ -193,7 +194,7 @@ class _Tilted:
     """Changes, one invented loss, and their resamples, to be weighed for any mean."""
 
     def __init__(self, sample: NDArray[np.float64], invented_loss: float, resamples: int, rng_seed: int) -> None:
-        loss = max(float(invented_loss), -float(sample.min())) or float(np.abs(sample).max())
+        loss = max(0.0, float(invented_loss), -float(sample.min())) or float(np.abs(sample).max())
         self._sample = sample
         self._centre = float(sample.mean())
         # Around the mean, so that sums of squares lose nothing to rounding.

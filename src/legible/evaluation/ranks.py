@@ -79,9 +79,9 @@ def rank_test(
     mean = ranks.figure(guided) - ranks.figure(base)
     if not changes:
         return Effect(mean, 0.0, mean, mean, 1.0, None, 0, n)
-    loss = max(invented_loss, float((base - guided).max())) or float(np.abs(guided - base).max())
+    loss = max(0.0, invented_loss, float((base - guided).max())) or float(np.abs(guided - base).max())
     differences = np.sort(_with_invented_pair(guided, base, loss, ranks, resamples, rng_seed))
-    gain = max(invented_loss, float((guided - base).max())) or float(np.abs(guided - base).max())
+    gain = max(0.0, invented_loss, float((guided - base).max())) or float(np.abs(guided - base).max())
     turned = np.sort(_with_invented_pair(base, guided, gain, ranks, resamples, rng_seed))
     tail = (1.0 - confidence) / 2.0
     error = float(differences.std(ddof=1))

@@ -175,6 +175,6 @@ def _confirm(
             constraints=check_constraints(settings, blocks.results, guided[k], base),
         )
         steps = verdicts[i].steps + sum(int(block.lengths.sum()) for block in (guided[k], rule) if block is not None)
-        is_confirmed = confirmation.q < settings.alpha
+        is_confirmed = confirmation.is_passed(settings.alpha)
         verdicts[i] = replace(verdicts[i], confirmation=confirmation, is_confirmed=is_confirmed, steps=steps)
     return blocks
