@@ -77,7 +77,7 @@ def confirm(
     record = UnguidedRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
     play = PairedPlay(setup, repetition, record, run, on_episodes)
     numbers = [play.add(candidate) for candidate in candidates]
-    goals = [_goal(share, settings) for share in shares]
+    goals = [changes_to_confirm(share, settings) for share in shares]
     play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
     known = record.extend(FIRST_LOOK)
     least = min(_least_episodes(settings), settings.confirmation_seeds)
@@ -113,7 +113,7 @@ def confirm(
     return Confirmed(tuple(confirmations), tuple(steps), _blocks(play, wanted))
 
 
-def _goal(share: float, settings: EvaluationSettings) -> int:
+def changes_to_confirm(share: float, settings: EvaluationSettings) -> int:
     """How many changed episodes a candidate is to have; 0 where so many are not to be expected."""
     expected = share * settings.confirmation_seeds
     goals = (settings.confirmation_changes, FEWEST_CHANGES)
