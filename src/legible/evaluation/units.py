@@ -47,12 +47,16 @@ class Treatment(Protocol):
 
 @dataclass(frozen=True)
 class Setup:
-    """What all units of a stage share."""
+    """What all units of a stage share.
+
+    With `count_choices` results say how often each choice was taken; nothing else of them depends on it.
+    """
 
     policy: Policy
     environment: EnvironmentSpec | Env
     treatments: tuple[RuleSet | Treatment, ...] = ()
     play: PlaySettings = field(default_factory=PlaySettings)
+    count_choices: bool = False
 
     def chooser(self, episodes: NDArray[np.int64], seeds: Sequence[int]) -> CountingChooser:
         """Make what chooses the actions of episodes, each with its treatment."""
@@ -88,7 +92,8 @@ class Unit:
 class UnitResult:
     """What came of a unit, an entry an episode.
 
-    Episodes that failed have a reason in `errors`; their returns and costs are NaN and their lengths 0.
+    Episodes that failed have a reason in `errors`; their returns and costs are NaN and their lengths 0. `taken` says in
+    how many steps each choice was taken, ``int64[n, choices]``; where nobody counted, there are no columns or zeros.
     """
 
     returns: NDArray[np.float64]
@@ -100,12 +105,15 @@ class UnitResult:
     changed: NDArray[np.int64]
     failed: NDArray[np.bool_] = None  # type: ignore[assignment]  # none failed, as in files from before there were any
     errors: NDArray[np.str_] = None  # type: ignore[assignment]
+    taken: NDArray[np.int64] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if self.failed is None:
             object.__setattr__(self, "failed", np.zeros(np.shape(self.returns), np.bool_))
         if self.errors is None:
             object.__setattr__(self, "errors", np.zeros(np.shape(self.returns), np.str_))
+        if self.taken is None:
+            object.__setattr__(self, "taken", np.zeros((len(self.returns), 0), np.int64))
 
     @property
     def played(self) -> UnitResult:
@@ -131,6 +139,8 @@ class UnitResult:
     @classmethod
     def concatenate(cls, parts: Sequence[UnitResult]) -> UnitResult:
         """Put results one after the other."""
+        width = max((part.taken.shape[1] for part in parts), default=0)
+        parts = [replace(part, taken=_widened(part.taken, width)) for part in parts]
         return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
     def __getitem__(self, chosen: Any) -> UnitResult:
@@ -138,6 +148,11 @@ class UnitResult:
 
     def __len__(self) -> int:
         return len(self.returns)
+
+
+def _widened(taken: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Counts of choices with zeros where nobody counted."""
+    return taken if taken.shape[1] == width else np.zeros((len(taken), width), np.int64)
 
 
 def play_unit(setup: Setup, unit: Unit, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
@@ -152,6 +167,8 @@ def _rows(setup: Setup, unit: Unit) -> int:
 
 def _play(setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     chooser = setup.chooser(np.array(unit.treatments, np.int64), unit.seeds)
+    if setup.count_choices:
+        chooser.count_choices()
     try:
         episodes = play_episodes(slots, chooser, unit.seeds, step_limit=setup.play.step_limit, on_step=on_step)
     finally:
@@ -165,6 +182,7 @@ def _play(setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord]
         costs=episodes.costs,
         fired=chooser.fired,
         changed=chooser.changed,
+        taken=chooser.taken,
     )
 
 

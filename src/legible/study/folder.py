@@ -32,8 +32,9 @@ _KEPT: Mapping[str, type] = {
     **{"settings": dict, "names": object, "relations": list, "rules": list, "veto": list, "about": dict},
 }
 _ABOUT: Mapping[str, type] = {"policy": str, "policy file": object, "lost arguments": list, "versions": dict}
-# Columns that only the files of units with failed episodes have.
+# Columns that only the files of units with failed episodes have, and of those that counted choices.
 _OF_FAILURES = ("failed", "errors")
+_NOT_ALWAYS = (*_OF_FAILURES, "taken")
 # Claiming a folder takes moments; whoever finds it being claimed waits that long.
 CLAIMING_SECONDS = 20.0
 
@@ -58,7 +59,7 @@ class UnitFiles(MutableMapping[str, UnitResult]):
         except FileNotFoundError:
             raise KeyError(key) from None
         try:
-            needed = [f.name for f in fields(UnitResult) if f.name not in _OF_FAILURES or f.name in arrays]
+            needed = [f.name for f in fields(UnitResult) if f.name not in _NOT_ALWAYS or f.name in arrays]
             return UnitResult(**{name: arrays[name] for name in needed})
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{path}: is damaged (no {error}); {advice}.") from error
@@ -66,6 +67,7 @@ class UnitFiles(MutableMapping[str, UnitResult]):
     def __setitem__(self, key: str, result: UnitResult) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         left_out = () if result.failed.any() else _OF_FAILURES
+        left_out = left_out if result.taken.size else (*left_out, "taken")
         names = [f.name for f in fields(UnitResult) if f.name not in left_out]
         write_arrays(self._path(key), {name: getattr(result, name) for name in names}, key)
 

@@ -103,9 +103,14 @@ class StageRunner:
         }
 
     def __call__(
-        self, setup: Setup, units: Sequence[Unit], *, on_episodes: Callable[[int], None] | None = None
+        self,
+        setup: Setup,
+        units: Sequence[Unit],
+        *,
+        failures: FailureLimit | None = None,
+        on_episodes: Callable[[int], None] | None = None,
     ) -> UnitResult:
-        """Run all units that are not in the store."""
+        """Run all units that are not in the store; with `failures`, those count there and not for the stage."""
         if self._stages[0] != self._count.stage:
             self._count = ProgressCount(self._progress, self._stages[0], 0)
             self._failures = FailureLimit(self._failures.most_failed, self._stages[0])
@@ -118,7 +123,7 @@ class StageRunner:
             if on_episodes is not None:
                 on_episodes(n)
 
-        return run_units(setup, units, failures=self._failures, on_episodes=tell, **self._options)
+        return run_units(setup, units, failures=failures or self._failures, on_episodes=tell, **self._options)
 
 
 class NoEngine:
