@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from legible.evaluation import Evaluation, QuotedReference, References, Sample
 from legible.evaluation.statistics import Effect
-from legible.formatting import capitalise, confidence_interval, in_words, number, percent
+from legible.formatting import capitalise, confidence_interval, in_words, number, percent, signed
 from legible.improvement import Improvement
 
 # Share of its steps in which a guided policy takes one choice, from which on it imitates a constant one.
@@ -116,7 +116,8 @@ def _perhaps_better(over: Effect) -> str:
     """How much better something is than a reference, where that is not certain."""
     if over.mean >= 0.0:
         return ""
-    return f" ({confidence_interval(-over.mean, -over.high, -over.low)}, may be chance)"
+    interval = f"95 % CI {signed(-over.high)} to {signed(-over.low)}"
+    return f" (the difference, {signed(-over.mean)}, {interval}, may be chance)"
 
 
 def _how_it_stands(improvement: Improvement, references: References) -> list[str]:
