@@ -57,13 +57,13 @@ def test_random_play_and_one_reference_a_choice() -> None:
 
 def test_groups_of_choices_are_a_sum_not_a_product() -> None:
     groups = [["steer.left", "steer.straight", "steer.right"], ["gas.none", "gas.full"]]
-    found, left_out = plain_references(groups, 30, typical=(1, 0))
+    found, left_out = plain_references(groups, 30, typical=(1, 3))
     assert {reference.name: reference.choices for reference in found[1:]} == {
-        "always steer.left": (0, 0),
-        "always steer.straight": (1, 0),
-        "always steer.right": (2, 0),
-        "always gas.none": (1, 0),
-        "always gas.full": (1, 1),
+        "always steer.left": (0, 3),
+        "always steer.straight": (1, 3),
+        "always steer.right": (2, 3),
+        "always gas.none": (1, 3),
+        "always gas.full": (1, 4),
     }
     assert not left_out
 

@@ -117,9 +117,9 @@ def test_a_composition_that_may_be_better_by_chance_is_no_better() -> None:
 
 
 def test_a_policy_no_better_than_random_play_is_told_so_first() -> None:
-    text = told(improvement(-998.0), {RANDOM: -998.1, BRAKE: -2000.0})
+    text = told(improvement(-9.98), {RANDOM: -10.0, BRAKE: -20.0})
     assert text.startswith(
-        "The policy is no better than random play: it returns −998, random play −998 (+0.1 (95 % CI "
+        "The policy is no better than random play: it returns −9.98, random play −10 (the difference, +0.02, 95 % CI −"
     )
     assert "No weakness" not in text
     assert told(improvement(5.0), {RANDOM: 5.0}).startswith("The policy is no better than random play: both return 5. ")

@@ -14,6 +14,7 @@ from legible.settings import (
     ImprovementSettings,
     MiningSettings,
     PlaySettings,
+    ReferenceSettings,
     StudySettings,
 )
 from legible.study import Study
@@ -24,6 +25,7 @@ SETTINGS = StudySettings(
     play=PlaySettings(batch=64, unit_episodes=200),
     evaluation=EvaluationSettings(episodes=60, confirmation_episodes=100),
     improvement=ImprovementSettings(episodes=60, final_episodes=100, most_candidates=3),
+    references=ReferenceSettings(episodes=20),
     baselines=BaselineSettings(random_tests=2),
 )
 MIRROR_SETTINGS = replace(

@@ -44,7 +44,7 @@ class Reference:
     name
         What it is called: "random play", "always SLOWER", or the name that another policy was given.
     choices
-        For a constant choice, the choice of every group of choices.
+        For a constant choice, the choice of every group; choices are counted through all groups.
     fingerprint
         Stands for another policy's behaviour.
     policy
@@ -129,18 +129,18 @@ def plain_references(
         How many constant choices there may be; of more, that many are taken, evenly spread.
     typical
         For every group, the choice at which it rests while a choice of another group is taken throughout; not needed
-        for a single group.
+        for a single group. Choices are counted through all groups.
     """
-    choices = [(group, choice) for group, names in enumerate(group_names) for choice in range(len(names))]
-    spread = np.unique(np.linspace(0, len(choices) - 1, min(most_constants, len(choices))).round().astype(int))
-    rests = tuple(typical) or (0,) * len(group_names)
+    groups = [group for group, names in enumerate(group_names) for _ in names]
+    names = [name for names in group_names for name in names]
+    spread = np.linspace(0, len(names) - 1, min(most_constants, len(names))).round().astype(int).tolist()
     constants = [
-        Reference(f"always {group_names[group][choice]}", (*rests[:group], choice, *rests[group + 1 :]))
-        for group, choice in (choices[i] for i in spread.tolist())
+        Reference(f"always {names[choice]}", (*typical[: groups[choice]], choice, *typical[groups[choice] + 1 :]))
+        for choice in spread
     ]
     left_out = (
-        f"Of the {len(choices)} constant choices {len(constants)}, evenly spread, were played as references."
-        if len(constants) < len(choices)
+        f"Of the {len(names)} constant choices {len(constants)}, evenly spread, were played as references."
+        if len(constants) < len(names)
         else ""
     )
     return [Reference(RANDOM_PLAY), *constants], left_out

@@ -106,7 +106,7 @@ def _worse_than_reference(improvement: Improvement, references: References) -> l
 
 def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:
     mean = number(improvement.base.mean)
-    if plain.over_policy.mean == 0.0:
+    if mean == number(plain.sample.mean):
         return f"The policy is no better than {plain.name}: both return {mean}."
     returns = f"it returns {mean}, {plain.name} {number(plain.sample.mean)}"
     return f"The policy is no better than {plain.name}: {returns}{_perhaps_better(plain.over_policy)}."
