@@ -35,9 +35,12 @@ SETTINGS = StudySettings(
 )
 
 
-def mirror_study(folder: Path, **changes: object) -> Study:
-    policy = folder.parent / "mirror.safetensors"
-    save_flawed_network(policy)
+@pytest.fixture(scope="module")
+def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_flawed_network(tmp_path_factory.mktemp("policy") / "mirror.safetensors")
+
+
+def mirror_study(folder: Path, policy: Path, **changes: object) -> Study:
     arguments = {"relations": mirror_world.mirror(), "settings": SETTINGS, "engine": InProcess(), **changes}
     return Study(folder, EnvironmentSpec("mirror_world:MirrorWorld"), policy, **arguments)
 
@@ -52,8 +55,8 @@ def road_study(folder: Path, share: float, **changes: object) -> Study:
     return Study(folder, road, braking_in_the_dark(share), settings=settings, engine=InProcess())
 
 
-def test_references_are_played_after_all_the_rest_and_change_none_of_it(tmp_path) -> None:
-    study = mirror_study(tmp_path / "s", settings=replace(SETTINGS, improvement=replace(SETTINGS.improvement)))
+def test_references_are_played_after_all_the_rest_and_change_none_of_it(tmp_path, policy_file) -> None:
+    study = mirror_study(tmp_path / "s", policy_file)
     improvement = study.improve()
     units = {path.name: path.read_bytes() for path in (study.folder / "units").iterdir()}
     with pytest.raises(NotDoneError):
@@ -73,16 +76,16 @@ def test_every_preset_has_references(preset: StudySettings) -> None:
     assert preset.references.episodes >= 50
 
 
-def test_a_finished_study_is_read_without_playing(tmp_path, monkeypatch) -> None:
-    study = mirror_study(tmp_path / "s")
+def test_a_finished_study_is_read_without_playing(tmp_path, monkeypatch, policy_file) -> None:
+    study = mirror_study(tmp_path / "s", policy_file)
     first = study.play_references({"right": mirror_world.best_policy()})
     monkeypatch.setattr("legible.evaluation.units.play_unit", None)
     assert reopened(study).references == first
 
 
-def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch) -> None:
-    whole = mirror_study(tmp_path / "whole").play_references()
-    study = mirror_study(tmp_path / "stopped")
+def test_a_run_that_was_stopped_goes_on(tmp_path, policy_file) -> None:
+    whole = mirror_study(tmp_path / "whole", policy_file).play_references()
+    study = mirror_study(tmp_path / "stopped", policy_file)
     study.improve()
     played = []
 
@@ -104,11 +107,9 @@ def test_a_run_that_was_stopped_goes_on(tmp_path, monkeypatch) -> None:
     assert told[-1] == ("references", 160, 160)
 
 
-def test_other_policies_are_references_that_the_folder_remembers(tmp_path) -> None:
-    path = tmp_path / "again.safetensors"
-    save_flawed_network(path)
-    study = mirror_study(tmp_path / "s")
-    found = study.play_references({"the same again": path, "right": mirror_world.best_policy()})
+def test_other_policies_are_references_that_the_folder_remembers(tmp_path, policy_file) -> None:
+    study = mirror_study(tmp_path / "s", policy_file)
+    found = study.play_references({"the same again": policy_file, "right": mirror_world.best_policy()})
     again, right = (next(entry for entry in found.quoted if entry.name == name) for name in ("the same again", "right"))
     assert again.over_policy.mean == 0.0
     assert again.result.returns.tolist() == study.improvement.final_blocks.base.returns.tolist()
@@ -116,12 +117,12 @@ def test_other_policies_are_references_that_the_folder_remembers(tmp_path) -> No
     assert found.best.name == "right"
     assert verdict_sentence(study.evaluation, study.improvement, found).startswith("Right returns ")
     # Later calls need not name them, and more can be added.
-    more = reopened(study).play_references({"and again": path})
+    more = reopened(study).play_references({"and again": policy_file})
     assert [result.reference.name for result in more.results][-3:] == ["the same again", "right", "and again"]
 
 
-def test_another_policy_must_fit_and_have_a_name_of_its_own(tmp_path) -> None:
-    study = mirror_study(tmp_path / "s")
+def test_another_policy_must_fit_and_have_a_name_of_its_own(tmp_path, policy_file) -> None:
+    study = mirror_study(tmp_path / "s", policy_file)
     for name in ("always Left", "random play", "guided"):
         with pytest.raises(LegibleError, match=f"--other {name}=…: this name is taken"):
             study.play_references({name: mirror_world.best_policy()})
@@ -130,8 +131,8 @@ def test_another_policy_must_fit_and_have_a_name_of_its_own(tmp_path) -> None:
     assert not (study.folder / "others.json").exists()
 
 
-def test_what_is_missing_of_another_policy_is_named(tmp_path) -> None:
-    study = mirror_study(tmp_path / "s")
+def test_what_is_missing_of_another_policy_is_named(tmp_path, policy_file) -> None:
+    study = mirror_study(tmp_path / "s", policy_file)
     study.play_references({"right": mirror_world.best_policy()})
     for path in (study.folder / "units").iterdir():
         path.unlink()
@@ -185,11 +186,9 @@ def test_the_policy_of_the_best_choice_is_not_called_without_weakness(tmp_path) 
     assert text.startswith("The policy is no better than always Brake: both return 10. ")
 
 
-def test_the_file_of_other_policies_is_plain_data(tmp_path) -> None:
-    path = tmp_path / "again.safetensors"
-    save_flawed_network(path)
-    study = mirror_study(tmp_path / "s")
-    study.play_references({"again": path})
+def test_the_file_of_other_policies_is_plain_data(tmp_path, policy_file) -> None:
+    study = mirror_study(tmp_path / "s", policy_file)
+    study.play_references({"again": policy_file})
     document = json.loads((study.folder / "others.json").read_text(encoding="utf-8"))
     (entry,) = document["others"]
-    assert (entry["name"], entry["source"]) == ("again", str(path))
+    assert (entry["name"], entry["source"]) == ("again", str(policy_file))
