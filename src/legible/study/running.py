@@ -113,9 +113,10 @@ class StageRunner:
         *,
         kept: Kept[R] = RETURNS,  # type: ignore[assignment]  # mypy knows no default for a type variable
         stage: str = "",
+        failures: FailureLimit | None = None,
         on_episodes: Callable[[int], None] | None = None,
     ) -> R:
-        """Run all units that are not in the store."""
+        """Run all units that are not in the store; with `failures`, those count there and not for the stage."""
         name = stage or self._stages[0]
         if name != self._count.stage:
             least, expected = self._expected.get(name, (0, 0))
@@ -130,9 +131,14 @@ class StageRunner:
             if on_episodes is not None:
                 on_episodes(n)
 
-        store = self._store_of(kept)
         return run_units(
-            setup, units, kept=kept, store=store, failures=self._failures, on_episodes=tell, **self._options
+            setup,
+            units,
+            kept=kept,
+            store=self._store_of(kept),
+            failures=failures or self._failures,
+            on_episodes=tell,
+            **self._options,
         )
 
 
