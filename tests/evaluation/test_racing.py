@@ -182,7 +182,7 @@ class Coin(gymnasium.Env[np.ndarray, np.int64]):
     observation_space = spaces.Box(0.0, 1.0, (2,), np.float32)
     action_space = spaces.Discrete(2)
 
-    def reset(self, *, seed: int | None = None, options: object = None):
+    def reset(self, *, seed: int | None = None, options: object = None):  # noqa: ARG002
         super().reset(seed=seed)
         self.steps = 0
         self.coins = self.np_random.normal(size=(2, 4))
