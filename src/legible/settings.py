@@ -349,7 +349,7 @@ class StudySettings:
                 confirmation_episodes=50,
             ),
             improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
-            references=ReferenceSettings(episodes=25),
+            references=ReferenceSettings(episodes=50),
             baselines=BaselineSettings(random_tests=10),
         )
 
