@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on_same_seeds
+from legible.evaluation.evaluate import evaluate, notes_on
 from legible.evaluation.failures import FailureLimit, TooManyFailuresError, WorstCase
 from legible.evaluation.objectives import OBJECTIVES, Objective, find_objective, register_objective
-from legible.evaluation.screening import evaluate, notes_on
 from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 - `welch`: one-sided, two independent samples with unequal variances (the paper's test).
 - `paired`: one-sided, on differences of the same seeds, with the effect and its confidence interval.
+- `Effect`: what a test says. `POWER`: of the smallest effect that it could have shown.
 - `benjamini_hochberg`: q-values of many tests.
 """
 
@@ -14,6 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from legible.errors import LegibleError
+
+POWER = 0.8
+"""With which probability an effect of the size that is called detectable is shown."""
 
 
 def _sample(values: ArrayLike, name: str) -> NDArray[np.float64]:
@@ -56,13 +60,20 @@ def welch(guided: ArrayLike, base: ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class Effect:
-    """A mean difference on the same seeds, its standard error and 95 % confidence interval, and a one-sided p-value."""
+    """A difference on the same seeds, its standard error and 95 % confidence interval, and a one-sided p-value.
+
+    `detectable` is the smallest effect that the test would have shown with a power of 80 %, `changed` how many of the
+    `seeds` had another episode with guidance; None where the test does not tell.
+    """
 
     mean: float
     error: float
     low: float
     high: float
     p: float
+    detectable: float | None = None
+    changed: int | None = None
+    seeds: int | None = None
 
 
 def paired(guided: ArrayLike, base: ArrayLike, confidence: float = 0.95) -> Effect:

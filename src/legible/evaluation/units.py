@@ -6,6 +6,7 @@
 - `record_unit`, `record_episode`: the episodes of a unit, or one of them, step by step.
 - `play_alone`: one episode of a unit that failed as a whole.
 - `cut_into_units`: from a long list of episodes to units of one shape.
+- `Kept`: what is kept of episodes: `RETURNS`, or more.
 - `run_units`: runs what is not yet stored, and stores every unit as soon as it is finished; a unit that fails is played
   again episode by episode.
 """
@@ -14,9 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +27,14 @@ from legible.environments import Env, EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
 from legible.guidance import CountingChooser, GuidedChooser
-from legible.play import Observations, Recorder, Recording, Scores, Slots, StepRecord, make_slots, play_episodes
+from legible.play import Recorder, Recording, Slots, StepRecord, make_slots, play_episodes, with_fixed_rows
 from legible.policies import ChoicePolicy, Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
 UNGUIDED = -1
+# Columns that only the files of units with failed episodes have.
+_OF_FAILURES = ("failed", "errors")
 
 
 class Treatment(Protocol):
@@ -47,12 +50,31 @@ class Treatment(Protocol):
 
 @dataclass(frozen=True)
 class Setup:
-    """What all units of a stage share."""
+    """What all units of a stage share.
+
+    Parameters
+    ----------
+    policy, environment
+        Who plays, and where.
+    treatments
+        What episodes may be guided with.
+    play
+        How they are played.
+    rows
+        Rows of every batch that the policy sees (`legible.play.FixedRowsPolicy`): an episode is then the same to the
+        bit whatever unit it is played in. 0 shows it the whole batch of a unit, as it is.
+    """
 
     policy: Policy
     environment: EnvironmentSpec | Env
     treatments: tuple[RuleSet | Treatment, ...] = ()
     play: PlaySettings = field(default_factory=PlaySettings)
+    rows: int = 0
+
+    @property
+    def asked_policy(self) -> Policy:
+        """The policy as it is asked: about batches of one size, if that is wanted."""
+        return with_fixed_rows(self.policy, self.rows) if self.rows else self.policy
 
     def chooser(self, episodes: NDArray[np.int64], seeds: Sequence[int]) -> CountingChooser:
         """Make what chooses the actions of episodes, each with its treatment."""
@@ -62,7 +84,7 @@ class Setup:
         if kinds and RuleSet not in kinds:
             return kinds.pop().chooser(self, episodes, seeds)  # type: ignore[union-attr]
         return GuidedChooser(
-            self.policy,
+            self.asked_policy,
             [treatment for treatment in self.treatments if isinstance(treatment, RuleSet)],
             episodes,
             seeds,
@@ -134,6 +156,27 @@ class UnitResult:
         """Put results one after the other."""
         return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return it as arrays, for a file; what is about failures is only there where some failed."""
+        left_out = () if self.failed.any() else _OF_FAILURES
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> UnitResult:
+        """Make it from what `to_arrays` returned."""
+        needed = [f.name for f in fields(cls) if f.name not in _OF_FAILURES or f.name in arrays]
+        return cls(**{name: arrays[name] for name in needed})
+
+    def with_episodes(self, places: NDArray[np.intp], others: UnitResult) -> UnitResult:
+        """Return these episodes with others in some places."""
+        columns = []
+        for f in fields(self):
+            mine, theirs = getattr(self, f.name), getattr(others, f.name)
+            column = mine.astype(np.result_type(mine, theirs))
+            column[places] = theirs
+            columns.append(column)
+        return UnitResult(*columns)
+
     def __getitem__(self, chosen: Any) -> UnitResult:
         return UnitResult(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
@@ -154,7 +197,14 @@ def _rows(setup: Setup, unit: Unit) -> int:
 def _play(setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     chooser = setup.chooser(np.array(unit.treatments, np.int64), unit.seeds)
     try:
-        episodes = play_episodes(slots, chooser, unit.seeds, step_limit=setup.play.step_limit, on_step=on_step)
+        episodes = play_episodes(
+            slots,
+            chooser,
+            unit.seeds,
+            step_limit=setup.play.step_limit,
+            ask_idle=not setup.rows,
+            on_step=on_step,
+        )
     finally:
         if isinstance(setup.environment, EnvironmentSpec):
             slots.close()
@@ -169,46 +219,6 @@ def _play(setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord]
     )
 
 
-@dataclass(frozen=True)
-class PaddedPolicy:
-    """A policy that is asked about a batch of fixed size, whatever the number of observations.
-
-    Matrix products may differ in the last bit between batch shapes: an episode that is played alone should see scores
-    of the shape that its unit has. (The row can still be another one than in the whole unit, which with some linear
-    algebra makes a difference in the last bit, too; but it is always the same row, whatever the workers.)
-    """
-
-    policy: Policy
-    rows: int
-
-    @property
-    def kind(self) -> Any:
-        """What the scores are."""
-        return self.policy.kind
-
-    @property
-    def n_features(self) -> Any:
-        """How many features the policy reads."""
-        return self.policy.n_features
-
-    @property
-    def n_actions(self) -> int:
-        """How many actions it chooses among."""
-        return self.policy.n_actions
-
-    def scores(self, observations: Observations) -> Scores:
-        """Scores of the observations, from a batch that is filled up with the first of them."""
-        n = len(observations)
-        batch = np.concatenate([observations, np.repeat(observations[:1], max(0, self.rows - n), axis=0)])
-        scores: Scores = np.asarray(self.policy.scores(batch))[:n]
-        return scores
-
-
-def padded(policy: Policy, rows: int) -> Policy:
-    """Return a policy that is asked about batches of at least so many rows."""
-    return replace(policy, rows=rows) if isinstance(policy, ChoicePolicy) else PaddedPolicy(policy, rows)
-
-
 class LoneEpisode(NamedTuple):
     """An episode of a unit that failed as a whole: its treatment, its seed, and the rows of the unit's batch."""
 
@@ -219,7 +229,7 @@ class LoneEpisode(NamedTuple):
 
 def play_alone(setup: Setup, episode: LoneEpisode, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     """Play one episode of a unit by itself, as nearly as it was in the unit as that is possible."""
-    this = replace(setup, policy=padded(setup.policy, episode.rows))
+    this = replace(setup, rows=setup.rows or episode.rows)
     slots = make_slots(setup.environment, 1, setup.play.cost)
     slots.cost_seen = True  # other episodes of the unit may be those that tell it
     return _play(this, Unit((episode.treatment,), (episode.seed,)), slots, on_step)
@@ -264,7 +274,63 @@ def cut_into_units(treatments: Sequence[int], seeds: Sequence[int], unit_episode
     return [Unit(tuple(treatments[i : i + unit_episodes]), tuple(seeds[i : i + unit_episodes])) for i in starts]
 
 
-Store = MutableMapping[str, UnitResult]
+R = TypeVar("R", bound="Result")
+
+
+class Result(Protocol):
+    """What came of the episodes of a unit."""
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Which episodes failed."""
+
+    @property
+    def errors(self) -> NDArray[np.str_]:
+        """Why they did."""
+
+    @classmethod
+    def of_failed(cls, error: str) -> Self:
+        """One episode that failed."""
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Put results one after the other."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Make it from what `to_arrays` returned; KeyError, TypeError or ValueError where that is no such thing."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return it as arrays, for a file."""
+
+    def __len__(self) -> int:
+        """How many episodes."""
+
+
+@dataclass(frozen=True)
+class Kept(Generic[R]):
+    """What is kept of the episodes of a unit.
+
+    Parameters
+    ----------
+    name
+        What it is called: the folder of a study that it is kept in.
+    kind
+        What comes of a unit.
+    play, play_alone
+        Play a unit, and one episode of a unit that failed as a whole.
+    """
+
+    name: str
+    kind: type[R]
+    play: Callable[[Setup, Unit], R]
+    play_alone: Callable[[Setup, LoneEpisode], R]
+
+
+RETURNS = Kept("units", UnitResult, play_unit, play_alone)
+"""How episodes went, and no more."""
+
+Store = MutableMapping[str, R]
 """Results by the key of their unit; a study keeps them on disk."""
 
 
@@ -282,6 +348,7 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
         "play": _play_content(setup.play),
         "treatments": [_content(setup.treatments[i]) for i in used],
         "episodes": [(renumbered[t], seed) for t, seed in zip(unit.treatments, unit.seeds, strict=True)],
+        **({"rows": setup.rows} if setup.rows else {}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -317,13 +384,15 @@ def run_units(
     setup: Setup,
     units: Sequence[Unit],
     *,
+    kept: Kept[R] = RETURNS,  # type: ignore[assignment]  # mypy knows no default for a type variable
     engine: Engine | None = None,
-    store: Store | None = None,
+    store: Store[R] | None = None,
     fingerprint: str = "",
     time_limit: float | None = None,
+    stage: str = "",
     failures: FailureLimit | None = None,
     on_episodes: Callable[[int], None] | None = None,
-) -> UnitResult:
+) -> R:
     """Run all units that are not in the store, and return everything in the order of the units.
 
     A unit that fails is played again episode by episode. What came of it is stored with the episodes that failed, so
@@ -333,6 +402,8 @@ def run_units(
     ----------
     setup, units
         What to play.
+    kept
+        What is kept of it.
     engine
         Where; this process by default.
     store
@@ -341,6 +412,8 @@ def run_units(
         Stands for the policy in the store's keys, and for what the environment's name does not tell.
     time_limit
         Seconds after which a unit, or an episode that is played alone, is given up.
+    stage
+        What the stage is called that the units belong to.
     failures
         Counts the episodes that fail and says when they are too many; by default for these units alone.
     on_episodes
@@ -348,7 +421,7 @@ def run_units(
     """
     engine = engine or InProcess()
     store = {} if store is None else store
-    failures = failures or FailureLimit()
+    failures = failures or FailureLimit(stage=stage)
     failures.expect(sum(len(unit) for unit in units))
     tell = on_episodes or (lambda *_: None)
     keys = [unit_key(setup, unit, fingerprint) for unit in units]
@@ -357,13 +430,13 @@ def run_units(
     broken = [i for i in missing if _broken_key(keys[i]) in store]
     fresh = [i for i in missing if i not in broken]
     wrong: list[Failed] = []
-    for outcome in engine.run(play_unit, setup, [units[i] for i in fresh], time_limit=time_limit):
+    for outcome in engine.run(kept.play, setup, [units[i] for i in fresh], time_limit=time_limit):
         i = fresh[outcome.index]
         if isinstance(outcome, Finished):
             store[keys[i]] = outcome.result
         elif is_of_episode(outcome):
             broken.append(i)
-            store[_broken_key(keys[i])] = UnitResult.of_failed(reason_of(outcome))
+            store[_broken_key(keys[i])] = kept.kind.of_failed(reason_of(outcome))
             continue
         else:
             wrong.append(outcome)
@@ -374,11 +447,11 @@ def run_units(
             "the same again to go on."
         )
     for i in sorted(broken):
-        _mend(setup, units[i], keys[i], engine, store, time_limit, failures, tell)
+        _mend(setup, units[i], keys[i], kept, engine, store, time_limit, failures, tell)
     results = [store[key] for key in keys]
     stored = sorted(set(range(len(units))) - set(missing))
     failures.add(*(one for i in stored for one in _failed_in(units[i], results[i])))
-    return UnitResult.concatenate(results)
+    return kept.kind.concatenate(results)
 
 
 def _broken_key(key: str) -> str:
@@ -390,8 +463,9 @@ def _mend(
     setup: Setup,
     unit: Unit,
     key: str,
+    kept: Kept[R],
     engine: Engine,
-    store: Store,
+    store: Store[R],
     time_limit: float | None,
     failures: FailureLimit,
     tell: Callable[[int], None],
@@ -404,20 +478,20 @@ def _mend(
     tell(len(known))
     missing = [place for place in range(len(unit)) if place not in known]
     episodes = [LoneEpisode(unit.treatments[i], unit.seeds[i], _rows(setup, unit)) for i in missing]
-    for outcome in engine.run(play_alone, setup, episodes, time_limit=time_limit):
+    for outcome in engine.run(kept.play_alone, setup, episodes, time_limit=time_limit):
         place, episode = missing[outcome.index], episodes[outcome.index]
         if isinstance(outcome, Failed):
-            store[parts[place]] = UnitResult.of_failed(reason_of(outcome))
+            store[parts[place]] = kept.kind.of_failed(reason_of(outcome))
             failures.add(FailedEpisode(episode.treatment != UNGUIDED, episode.seed, reason_of(outcome)))
         else:
             store[parts[place]] = outcome.result
         tell(1)
-    store[key] = UnitResult.concatenate([store[part] for part in parts])
+    store[key] = kept.kind.concatenate([store[part] for part in parts])
     for part in (*parts, _broken_key(key)):
         del store[part]
 
 
-def _failed_in(unit: Unit, result: UnitResult) -> list[FailedEpisode]:
+def _failed_in(unit: Unit, result: Result) -> list[FailedEpisode]:
     return [
         FailedEpisode(unit.treatments[i] != UNGUIDED, unit.seeds[i], str(result.errors[i]))
         for i in np.flatnonzero(result.failed).tolist()

@@ -23,11 +23,17 @@ from legible.rules import Rule, RuleSet
 
 
 class MeasuredEffect(NamedTuple):
-    """How guidance with a rule set changed the mean return: the difference, its standard error, a one-sided p-value."""
+    """How guidance with a rule set changed the mean return: the difference, its standard error, a one-sided p-value.
+
+    `changed` of `seeds` episodes were changed, where that was counted; `steps` environment steps were played for it.
+    """
 
     mean: float
     error: float
     p: float
+    changed: int | None = None
+    seeds: int | None = None
+    steps: int = 0
 
 
 Hypotheses = Generator[Sequence[RuleSet], Sequence[MeasuredEffect], None]

@@ -122,6 +122,29 @@ class BatchSlots(_SlotArrays):
             charged = infos.get(f"_{self.cost_name}", np.zeros(self.n, np.bool_))
             self.cost = np.where(charged, infos.get(self.cost_name, 0.0), 0.0)
 
+    @property
+    def can_copy(self) -> bool:
+        """Whether rows can be copied: the vector environment has `save_rows`, `restore_rows` and `reseed_rows`."""
+        names = ("save_rows", "restore_rows", "reseed_rows")
+        return all(callable(getattr(self._envs.unwrapped, name, None)) for name in names)
+
+    def save(self, rows: NDArray[np.intp]) -> tuple[NDArray[Any], ...]:
+        """Copy the whole states of some rows: arrays, a row each."""
+        envs: Any = self._envs.unwrapped
+        saved: tuple[NDArray[Any], ...] = envs.save_rows(rows)
+        return saved
+
+    def restore(
+        self, rows: NDArray[np.intp], saved: tuple[NDArray[Any], ...], seeds: Sequence[int] | None = None
+    ) -> None:
+        """Go on from saved states in some rows; with seeds, with other futures than those states had."""
+        envs: Any = self._envs.unwrapped
+        envs.restore_rows(rows, saved)
+        if seeds is not None:
+            envs.reseed_rows(rows, seeds)
+        self.terminated[rows] = self.truncated[rows] = False
+        self.observations = self._encoder.encode(envs.observations())
+
     def close(self) -> None:
         """Close the vector environment."""
         self._envs.close()
@@ -134,8 +157,34 @@ class _EnvironmentSlots(_SlotArrays, ABC):
         if len({id(env) for env in envs}) < len(envs):
             raise UnfitEnvironmentError("the factory made the same environment twice; every slot needs its own.")
         super().__init__(len(envs), width, n_actions, cost_name)
-        self._envs = envs
+        self._envs = list(envs)
         self._seeds = [-1] * self.n
+
+    @property
+    def environments(self) -> Sequence[Env]:
+        """The environment of each row."""
+        return self._envs
+
+    def shown(self, row: int) -> Any:
+        """Copy what a row shows: its observation, and its masks where there are any."""
+        masks = None if self.masks is None else self.masks[row].copy()
+        return map_arrays(lambda column: column[row].copy(), self.observations), masks
+
+    def place(self, row: int, env: Env, seed: int, shown: Any) -> None:
+        """Go on in a row with an environment that is in the middle of the episode with a seed."""
+        observation, masks = shown
+        if max(self._seeds) < 0:
+            # Policies are shown idle rows, too.
+            self.observations = map_arrays(lambda one: np.repeat(one[None], self.n, axis=0), observation)
+
+        def put(old: NDArray[Any], new: NDArray[Any]) -> None:
+            old[row] = new
+
+        map_arrays(put, self.observations, observation)
+        if self.masks is not None:
+            self.masks[row] = masks
+        self._envs[row], self._seeds[row] = env, seed
+        self.terminated[row] = self.truncated[row] = False
 
     @abstractmethod
     def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:

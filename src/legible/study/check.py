@@ -30,7 +30,7 @@ from legible.environments import (
 from legible.evaluation.units import Setup
 from legible.features import FeatureSpace
 from legible.formatting import duration, number
-from legible.play import MASKED, check_acting, check_policy, why_no_study
+from legible.play import MASKED, check_acting, check_policy, find_way, why_no_study
 from legible.policies import Policy, load_policy
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
@@ -119,6 +119,7 @@ def _ask(
         env.close()
     walks, again = _play_walks(spec, seed, time_limit)
     yield _same_again(walks[0], again, seed)
+    yield _branching(spec, seed, time_limit)
     yield _seeds_matter(walks)
     yield _finite(walks)
     yield _ends(walks)
@@ -225,6 +226,14 @@ def _same_again(before: _Walk, again: dict[str, _Walk], seed: int) -> Finding:
                 "come from self.np_random, seeded by reset(seed=…). Effects on the same seeds cannot be compared",
             )
     return Finding(question, "yes", f"{len(before.rewards)} steps, in the same environment and in a fresh one")
+
+
+def _branching(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Finding:
+    """Say how the environment is brought into a state that was visited."""
+    found = find_way(spec, seed=seed, time_limit=time_limit)
+    if found.way is None:
+        return Finding("branching", "mind", f"not possible, so nothing is played from a state on: {found.problem}")
+    return Finding("branching", "yes", str(found))
 
 
 def _seeds_matter(walks: list[_Walk]) -> Finding:

@@ -136,6 +136,12 @@ def planned_episodes(settings: StudySettings, known: Known, *, collected: bool =
     }
 
 
+def expected_episodes(settings: StudySettings) -> dict[str, int]:
+    """Return how many episodes stages play at least if they play any: they learn only step by step how many more."""
+    evaluation = settings.evaluation
+    return {"racing": evaluation.race_seeds, "racing confirmation": 2 * (evaluation.confirmation_changes or 1)}
+
+
 def estimate(
     setup: Setup, settings: StudySettings, engine: Engine, rule_sets: int | None = None, *, rate: float | None = None
 ) -> Estimate:

@@ -43,7 +43,7 @@ from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import StudySettings
 from legible.study.choices import cut_experiences, read_relations
 from legible.study.collecting import collect_in_units
-from legible.study.estimate import settings_for
+from legible.study.estimate import expected_episodes, settings_for
 from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder, environment_of, read_names
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
@@ -466,8 +466,9 @@ class Study:
         return StageRunner(
             stages or ("episodes",),
             of,
+            expected=expected_episodes(self.settings),
             engine=NoEngine(self.folder) if self._reading else self.engine,
-            store=self._folder.units,
+            store_of=self._folder.results,
             fingerprint=self.fingerprint,
             time_limit=self.settings.time_limit or None,
             most_failed=self.settings.most_failed,

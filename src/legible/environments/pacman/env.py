@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from legible.environments.array_envs import RENDER_MODES, ArrayEnv, ArrayVectorEnv, Drawing
+from legible.environments.array_envs import RENDER_MODES, ArrayEnv, ArrayVectorEnv, Drawing, SavedRows
 from legible.environments.pacman import kernel
 from legible.environments.pacman.games import Games, PacmanError, PacmanSettings, PacmanState
 from legible.environments.pacman.maze import Maze
@@ -115,6 +115,11 @@ class PacmanVectorEnv(_PacmanDrawing, ArrayVectorEnv[PacmanState]):
         observation = super().set_state(i, state)
         self._over[i] = False
         return observation
+
+    def restore_rows(self, rows: NDArray[np.intp], saved: SavedRows) -> None:
+        """Put games into copied states."""
+        super().restore_rows(rows, saved)
+        self._over[rows] = self.games.status[rows] != kernel.PLAYING
 
     def start(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
         """Begin new games where `mask` is set."""
