@@ -229,6 +229,37 @@ class EvaluationSettings:
 
 
 @dataclass(frozen=True)
+class SearchSettings:
+    """How rules are searched that the policy does not follow itself."""
+
+    budget: Annotated[
+        int,
+        "Environment steps that the search may take. 0: 15 million in environments that are stepped in whole batches, "
+        "elsewhere as many as the other rule sets take at most.",
+    ] = 0
+    beam: Annotated[int, "Rule sets that are refined in each round: the best ones."] = 12
+    most_conditions: Annotated[int, "Conditions of a rule at most, 1 to 4."] = 4
+    least_changed: Annotated[float, "Share of the recorded states in which a rule set must change the choice."] = 0.002
+    most_changed: Annotated[float, "Share of the recorded states in which a rule set may change the choice."] = 0.5
+    states: Annotated[int, "Recorded states on which rule sets are judged before anything is played."] = 4000
+    most_candidates: Annotated[
+        int, "Searched rule sets that are confirmed on fresh seeds at most: the best of those that passed the race."
+    ] = 24
+
+    def __post_init__(self) -> None:
+        for name, least in (("budget", 0), ("beam", 1), ("most_conditions", 1), ("states", 1), ("most_candidates", 1)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        if self.most_conditions > 4:
+            raise SettingsError(f"most_conditions must be at most 4, got {self.most_conditions}.")
+        if not 0.0 <= self.least_changed < self.most_changed <= 1.0:
+            raise SettingsError(
+                f"least_changed and most_changed are shares, the first the smaller one, got {self.least_changed} and "
+                f"{self.most_changed}."
+            )
+
+
+@dataclass(frozen=True)
 class ImprovementSettings:
     """What decides the composition."""
 
@@ -279,12 +310,14 @@ class StudySettings:
     ] = MOST_FAILED
     sources: Annotated[
         str,
-        'Where the rule sets that are tested come from, separated by commas: "mined" (the paper), "yours" (rules '
-        "that you give).",
-    ] = "mined,yours"
+        'Where the rule sets that are tested come from, separated by commas: "mined" (the paper: mined rules, '
+        'generalised), "alone" (the same rules, each by itself), "searched" (rules that the policy does not follow '
+        'itself), "yours" (rules that you give).',
+    ] = "mined,alone,searched,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
     improvement: ImprovementSettings = field(default_factory=ImprovementSettings)
     baselines: BaselineSettings = field(default_factory=BaselineSettings)
 
@@ -300,6 +333,7 @@ class StudySettings:
     def paper(cls) -> StudySettings:
         """The paper's settings, and the authors' own where it is silent."""
         return cls(
+            sources="mined,yours",
             mining=MiningSettings.paper(),
             evaluation=EvaluationSettings(method="paper"),
             improvement=ImprovementSettings(episodes=1000, order="negative-first"),
@@ -319,6 +353,7 @@ class StudySettings:
                 episodes=25,
                 confirmation_episodes=50,
             ),
+            search=SearchSettings(budget=1_500_000, most_candidates=6),
             improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
             baselines=BaselineSettings(random_tests=10),
         )

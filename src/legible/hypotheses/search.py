@@ -87,7 +87,7 @@ class Search:
     def first(self) -> list[Candidate]:
         """Return all candidates with one condition."""
         n_choices = len(self._known.experiences.space.actions)
-        heads: list[tuple[Polarity, int]] = [(polarity, a) for a in range(n_choices) for polarity in ("+", "-")]  # type: ignore[misc]
+        heads: list[tuple[Polarity, int]] = [(polarity, a) for a in range(n_choices) for polarity in ("+", "-")]
         return self._candidates(((span,), head) for head in heads for span in self._vocabulary.spans)
 
     def around(self, tested: Sequence[Tested]) -> list[Candidate]:

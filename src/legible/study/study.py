@@ -43,7 +43,7 @@ from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import StudySettings
 from legible.study.choices import cut_experiences, read_relations
 from legible.study.collecting import collect_in_units
-from legible.study.estimate import expected_episodes, settings_for
+from legible.study.estimate import expected_episodes, search_budget, settings_for
 from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder, environment_of, read_names
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
@@ -438,7 +438,17 @@ class Study:
 
     def _evaluate(self) -> Evaluation:
         known = SourceInput(
-            self._player(), self.experiences, self.mining, self.relations, self._rules_of(self._rules), self.seed
+            self._player(),
+            self.experiences,
+            self.mining,
+            self.relations,
+            self._rules_of(self._rules),
+            self.seed,
+            search=self.settings.search,
+            budget=search_budget(
+                self.settings, self.environment, len(self.mining.rules), float(self.experiences.lengths.mean())
+            ),
+            negative_first=self.settings.play.precedence == "negative",
         )
         names = [name.strip() for name in self.settings.sources.split(",") if name.strip()]
         return evaluate(
