@@ -25,8 +25,7 @@ class Changes(NamedTuple):
     """What treatments would change in recorded episodes, ``int64[treatments, episodes]`` each.
 
     `first` is the first step in which the action would be another one, or −1: then guidance leaves the episode as it
-    is, to the bit. `fired` is the number of steps in which a treatment would step in; it means something only for the
-    episodes that stay as they are, since what comes after the first change is not known.
+    is, to the bit. `fired` is the number of steps before it in which a treatment would step in.
     """
 
     first: NDArray[np.int64]
@@ -85,12 +84,13 @@ def _look(
 def _first_and_count(
     changed: NDArray[np.bool_], fired: NDArray[np.bool_], starts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For every episode the first step that is changed, or −1, and the number of steps that fired."""
+    """For every episode the first step that is changed, or −1, and the number of steps before it that fired."""
     first = np.full(starts.size - 1, NEVER, np.int64)
     count = np.zeros(starts.size - 1, np.int64)
     for e in range(first.size):
         for row in range(starts[e], starts[e + 1]):
-            count[e] += fired[row]
-            if changed[row] and first[e] == NEVER:
+            if changed[row]:
                 first[e] = row - starts[e]
+                break
+            count[e] += fired[row]
     return first, count

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from legible.evaluation.blocks import Runner
 from legible.evaluation.changes import NEVER, first_changes
 from legible.evaluation.recorded import RecordedEpisodes, Repetition, UnguidedRecord
-from legible.evaluation.units import Setup, Treatment, Unit, UnitResult, cut_into_units
+from legible.evaluation.units import Setup, Treatment, Unit, UnitResult, UnitStarts, cut_into_units
 from legible.rules import RuleSet
 
-FIRST_LOOK = 64
+FIRST_LOOK, MOST_GROWTH = 64, 4
 SMALL_UNIT, MANY_UNITS = 256, 32
 """Units have at least so many episodes, and there are not many more units than that: enough for all workers."""
 
@@ -47,10 +47,16 @@ class _Play:
     """What is known about one treatment: an entry for every seed that has been looked at."""
 
     def __init__(self) -> None:
-        self.changed = np.empty(0, np.bool_)
-        self.unchanged_fired = np.empty(0, np.int64)
+        self.first = np.empty(0, np.int64)
+        self.fired = np.empty(0, np.int64)
+        self.steps = 0
         self.rows: dict[int, int] = {}
         self.results: list[UnitResult] = []
+
+    @property
+    def changed(self) -> NDArray[np.bool_]:
+        """On which seeds the episode is changed."""
+        return self.first != NEVER
 
     def seeds_for(self, changes: int) -> int:
         """How many seeds hold so many changed episodes; all that were looked at if they hold fewer."""
@@ -117,18 +123,24 @@ class PairedPlay:
 
     def play_changes(self, wanted: Mapping[int, int]) -> None:
         """Play treatments until each has so many changed episodes, or there are no more seeds."""
-        look = FIRST_LOOK
         while True:
-            lacking = [
-                number
-                for number, changes in wanted.items()
-                if self._plays[number].changed.sum() < changes and len(self._plays[number].changed) < self._record.most
-            ]
+            lacking = {n: self._missing_seeds(n, changes) for n, changes in wanted.items()}
+            lacking = {n: seeds for n, seeds in lacking.items() if seeds}
             if not lacking:
                 break
-            self._look(lacking, look)
-            look *= 2
+            self._look(list(lacking), min(lacking.values()))
         self.play_seeds({number: self._plays[number].seeds_for(changes) for number, changes in wanted.items()})
+
+    def _missing_seeds(self, number: int, changes: int) -> int:
+        """How many seeds will hold so many changed episodes, by those known so far; 0 if they do, or there are no more.
+
+        The guess grows with what is known, so that hardly more are played than are needed.
+        """
+        changed, known = self.changes(number)
+        if changed >= changes or known >= self._record.most:
+            return 0
+        guess = known * changes // changed if changed else self._record.most
+        return min(max(guess, known + 1), MOST_GROWTH * known or FIRST_LOOK, self._record.most)
 
     def play_seeds(self, wanted: Mapping[int, int]) -> None:
         """Play treatments on the first so many seeds each."""
@@ -141,6 +153,8 @@ class PairedPlay:
             for place in np.flatnonzero(self._plays[number].changed[:seeds]).tolist()
             if place not in self._plays[number].rows
         ]
+        if not episodes:
+            return
         # Episodes of like length side by side leave few rows idle; the longest come first.
         lengths = self._record.result.lengths
         episodes.sort(key=lambda episode: -int(lengths[episode[1]]))
@@ -163,27 +177,38 @@ class PairedPlay:
             first = fired = np.zeros((len(numbers), len(seeds)), np.int64)
         for row, number in enumerate(numbers):
             play = self._plays[number]
-            play.changed = np.concatenate([play.changed, first[row, skipped:] != NEVER])
-            play.unchanged_fired = np.concatenate([play.unchanged_fired, fired[row, skipped:]])
+            play.first = np.concatenate([play.first, first[row, skipped:]])
+            play.fired = np.concatenate([play.fired, fired[row, skipped:]])
 
     def _play(self, episodes: Sequence[tuple[int, int]]) -> None:
-        if not episodes:
-            return
         used = sorted({number for number, _ in episodes})
         renumbered = {old: new for new, old in enumerate(used)}
         some = replace(self._setup, treatments=tuple(self.treatments[number] for number in used))
-        units = self._units(episodes, renumbered)
+        starts = self._starts(episodes)
+        units = self._units(episodes, renumbered, starts)
         result = self._run(some, units, stage=self._record.stage, on_episodes=self._on_episodes)
         for number in used:
             rows = [row for row, (other, _) in enumerate(episodes) if other == number]
             self._plays[number].keep([episodes[row][1] for row in rows], result[rows])
+            known = 0 if starts is None else int(starts.steps[rows].sum())
+            self._plays[number].steps += int(result.lengths[rows].sum()) - known
 
-    def _units(self, episodes: Sequence[tuple[int, int]], renumbered: Mapping[int, int]) -> list[Unit]:
+    def _starts(self, episodes: Sequence[tuple[int, int]]) -> UnitStarts | None:
+        """Return where episodes part from the unguided ones; None where they must be played from their beginning."""
+        if not self._skips:
+            return None
+        first = np.array([self._plays[number].first[place] for number, place in episodes], np.int64)
+        fired = np.array([self._plays[number].fired[place] for number, place in episodes], np.int64)
+        return self._record.starts_at(np.array([place for _, place in episodes], np.int64), first, fired)
+
+    def _units(
+        self, episodes: Sequence[tuple[int, int]], renumbered: Mapping[int, int], starts: UnitStarts | None
+    ) -> list[Unit]:
         largest = self._setup.play.unit_episodes
         size = min(largest, max(SMALL_UNIT, -(-len(episodes) // MANY_UNITS)))
         seeds = self._record.seeds
         return cut_into_units(
-            [renumbered[number] for number, _ in episodes], [int(seeds[place]) for _, place in episodes], size
+            [renumbered[number] for number, _ in episodes], [int(seeds[place]) for _, place in episodes], size, starts
         )
 
     def changes(self, number: int) -> tuple[int, int]:
@@ -193,7 +218,7 @@ class PairedPlay:
 
     def steps(self, number: int) -> int:
         """How many environment steps were played with a treatment."""
-        return sum(int(result.lengths.sum()) for result in self._plays[number].results)
+        return self._plays[number].steps
 
     @property
     def results(self) -> list[UnitResult]:
@@ -209,7 +234,7 @@ class PairedPlay:
         play, base = self._plays[number], self._record.result[:seeds]
         changed = play.changed[:seeds]
         places = np.flatnonzero(changed)
-        guided = replace(base, fired=play.unchanged_fired[:seeds].copy(), changed=np.zeros(seeds, np.int64))
+        guided = replace(base, fired=play.fired[:seeds].copy(), changed=np.zeros(seeds, np.int64))
         if places.size:
             guided = guided.with_episodes(places, play.played(places.tolist()))
         return Pairs(guided, base, changed)

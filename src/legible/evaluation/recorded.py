@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,14 @@ from legible.evaluation.units import (
     Setup,
     Unit,
     UnitResult,
+    UnitStarts,
     cut_into_units,
-    play_alone,
-    play_unit,
+    play_in_slots,
+    slots_for,
+    slots_for_one,
 )
-from legible.play import Observations, Recorder, Scores, stage_seeds
+from legible.play import Observations, Recorder, Scores, Slots, StepRecord, stage_seeds
+from legible.play.packed_states import PackedStates, pack_states
 
 RECORD_EPISODES = 256
 """Episodes in a unit that is recorded: they all run side by side."""
@@ -35,6 +38,7 @@ LARGE_ROWS, SMALL_ROWS = 128, 32
 """Rows of a batch that networks see, where many episodes run side by side and where few do."""
 REPEATED_EPISODES = 24
 REMEMBERED_BYTES = 1_000_000_000
+_COLUMNS = ("observations", "scores", "rewards", "step_costs", "states")
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,18 @@ class RecordedEpisodes:
         How they went.
     observations, scores
         What the policy saw and thought, a row a step, episode after episode. Episodes that failed have no rows.
+    rewards, step_costs
+        What every step earned and cost.
+    states
+        The states after every step, where they can be kept (`legible.play.packed_states`).
     """
 
     result: UnitResult
     observations: Observations
     scores: Scores
+    rewards: NDArray[np.float64]
+    step_costs: NDArray[np.float64]
+    states: PackedStates
 
     @property
     def failed(self) -> NDArray[np.bool_]:
@@ -71,12 +82,13 @@ class RecordedEpisodes:
     @property
     def nbytes(self) -> int:
         """Memory that it takes."""
-        return self.observations.nbytes + self.scores.nbytes
+        return sum(getattr(self, name).nbytes for name in _COLUMNS)
 
     @classmethod
     def of_failed(cls, error: str) -> RecordedEpisodes:
         """One episode that failed."""
-        return cls(UnitResult.of_failed(error), np.empty((0, 0), np.float32), np.empty((0, 0), np.float32))
+        no_rows, nothing = np.empty((0, 0), np.float32), np.empty(0)
+        return cls(UnitResult.of_failed(error), no_rows, no_rows, nothing, nothing, np.empty((0, 0), np.uint8))
 
     @classmethod
     def concatenate(cls, parts: Sequence[RecordedEpisodes]) -> RecordedEpisodes:
@@ -84,19 +96,23 @@ class RecordedEpisodes:
         with_rows = [part for part in parts if len(part.observations)] or parts[:1]
         return cls(
             UnitResult.concatenate([part.result for part in parts]),
-            np.concatenate([part.observations for part in with_rows]),
-            np.concatenate([part.scores for part in with_rows]),
+            *(np.concatenate([getattr(part, name) for part in with_rows]) for name in _COLUMNS),
         )
+
+    def episodes(self, first: int, last: int) -> RecordedEpisodes:
+        """Return a copy of the episodes from `first` up to but not including `last`."""
+        rows = slice(int(self.starts[first]), int(self.starts[last]))
+        return RecordedEpisodes(self.result[first:last], *(getattr(self, name)[rows].copy() for name in _COLUMNS))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return it as arrays, for a file."""
-        return {**self.result.to_arrays(), "observations": self.observations, "scores": self.scores}
+        return {**self.result.to_arrays(), **{name: getattr(self, name) for name in _COLUMNS}}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RecordedEpisodes:
         """Make it from what `to_arrays` returned."""
-        made = cls(UnitResult.from_arrays(arrays), arrays["observations"], arrays["scores"])
-        if not len(made.observations) == len(made.scores) == made.starts[-1]:
+        made = cls(UnitResult.from_arrays(arrays), *(arrays[name] for name in _COLUMNS))
+        if any(len(getattr(made, name)) != made.starts[-1] for name in _COLUMNS):
             raise ValueError("steps are missing")
         return made
 
@@ -104,21 +120,46 @@ class RecordedEpisodes:
         return len(self.result)
 
 
+class _StepKeeper:
+    """Keeps what happens in episodes and the states after every step."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._recorder = Recorder()
+        self._costs: list[NDArray[np.float64]] = []
+        self._states: list[PackedStates] = []
+        self._order: list[NDArray[np.int64]] = []
+
+    def __call__(self, step: StepRecord) -> None:
+        """Keep a step."""
+        self._recorder(step)
+        rows = np.flatnonzero(step.episodes >= 0)
+        self._order.append(np.stack([step.steps[rows], step.episodes[rows]]))
+        self._costs.append(self._slots.cost[rows].copy() if self._slots.cost_name else np.zeros(len(rows)))
+        self._states.append(pack_states(self._slots, rows))
+
+    def recorded(self, result: UnitResult) -> RecordedEpisodes:
+        """Return everything that was kept."""
+        steps = self._recorder.steps()
+        order = np.lexsort(np.concatenate(self._order, axis=1))
+        width = min(part.shape[1] for part in self._states)
+        states = np.concatenate([part[:, :width] for part in self._states])[order]
+        costs = np.concatenate(self._costs)[order]
+        return RecordedEpisodes(result, steps.observations, steps.scores, steps.rewards, costs, states)
+
+
 def record_unit(setup: Setup, unit: Unit) -> RecordedEpisodes:
     """Play a unit and keep its steps."""
-    recorder = Recorder()
-    return _recorded(recorder, play_unit(setup, unit, recorder))
+    slots = slots_for(setup, unit)
+    keeper = _StepKeeper(slots)
+    return keeper.recorded(play_in_slots(setup, unit, slots, keeper))
 
 
 def record_alone(setup: Setup, episode: LoneEpisode) -> RecordedEpisodes:
     """Play one episode of a unit that failed as a whole, and keep its steps."""
-    recorder = Recorder()
-    return _recorded(recorder, play_alone(setup, episode, recorder))
-
-
-def _recorded(recorder: Recorder, result: UnitResult) -> RecordedEpisodes:
-    steps = recorder.steps()
-    return RecordedEpisodes(result, steps.observations, steps.scores)
+    slots = slots_for_one(setup)
+    keeper, this = _StepKeeper(slots), replace(setup, rows=setup.rows or episode.rows)
+    return keeper.recorded(play_in_slots(this, Unit((episode.treatment,), (episode.seed,)), slots, keeper))
 
 
 STEPS = Kept("unguided", RecordedEpisodes, record_unit, record_alone)
@@ -135,10 +176,13 @@ class Repetition:
         Rows of the batches that the policy is to see.
     holds
         Whether the same seed then gives the same episode, whatever unit it is played in.
+    steps
+        Environment steps that it took to find out.
     """
 
     rows: int
     holds: bool
+    steps: int = 0
 
 
 def find_repetition(setup: Setup, seed: int, stage: str, run: Runner) -> Repetition:
@@ -152,13 +196,15 @@ def find_repetition(setup: Setup, seed: int, stage: str, run: Runner) -> Repetit
     there, back = tuple(seeds), tuple(reversed(seeds))
     # The second time with half as many side by side, so that rows are filled again by other episodes.
     fewer = replace(setup.play, batch=max(1, min(setup.play.batch, len(seeds)) // 2))
+    steps = 0
     for rows in (wide, 1):
         once = replace(setup, treatments=(), rows=rows)
         first = run(once, [Unit((UNGUIDED,) * len(seeds), there)], kept=STEPS, stage=stage)
         second = run(replace(once, play=fewer), [Unit((UNGUIDED,) * len(seeds), back)], kept=STEPS, stage=stage)
+        steps += int(first.starts[-1] + second.starts[-1])
         if _same(first, second):
-            return Repetition(rows, holds=True)
-    return Repetition(wide, holds=False)
+            return Repetition(rows, holds=True, steps=steps)
+    return Repetition(wide, holds=False, steps=steps)
 
 
 def _same(first: RecordedEpisodes, second: RecordedEpisodes) -> bool:
@@ -171,9 +217,8 @@ def _same(first: RecordedEpisodes, second: RecordedEpisodes) -> bool:
         return False
     starts = second.starts
     rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in order])
-    return np.array_equal(first.observations, second.observations[rows], equal_nan=True) and np.array_equal(
-        first.scores, second.scores[rows], equal_nan=True
-    )
+    columns = ("observations", "scores", "rewards", "step_costs")
+    return all(np.array_equal(getattr(first, f), getattr(second, f)[rows], equal_nan=True) for f in columns)
 
 
 class UnguidedRecord:
@@ -205,7 +250,9 @@ class UnguidedRecord:
         self._setup = replace(setup, treatments=())
         self.stage, self._run, self._on_episodes = stage, run, on_episodes
         self.seeds = np.array(stage_seeds(seed, stage, 0, most), np.int64)
-        self._units = cut_into_units([UNGUIDED] * most, self.seeds.tolist(), min(RECORD_EPISODES, _unit_size(setup)))
+        self._units = cut_into_units(
+            [UNGUIDED] * most, self.seeds.tolist(), min(RECORD_EPISODES, setup.play.unit_episodes)
+        )
         self._parts: dict[int, RecordedEpisodes] = {}
         self._results: list[UnitResult] = []
 
@@ -235,8 +282,10 @@ class UnguidedRecord:
         size = len(self._units[0])
         new = self._units[first : -(-seeds // size)]
         played = self._run(self._setup, new, kept=STEPS, stage=self.stage, on_episodes=self._on_episodes)
-        for i, (part, result) in enumerate(_split(played, [len(unit) for unit in new]), start=first):
-            self._results.append(result)
+        ends = np.cumsum([len(unit) for unit in new]).tolist()
+        for i, (unit, end) in enumerate(zip(new, ends, strict=True), start=first):
+            part = played.episodes(end - len(unit), end)
+            self._results.append(part.result)
             self._remember(i, part)
 
     def parts(self, first: int, last: int) -> list[tuple[slice, RecordedEpisodes]]:
@@ -247,6 +296,31 @@ class UnguidedRecord:
             start = i * size
             found.append((slice(start, start + len(self._results[i])), self._part(i)))
         return found
+
+    def starts_at(
+        self, places: NDArray[np.int64], steps: NDArray[np.int64], fired: NDArray[np.int64]
+    ) -> UnitStarts | None:
+        """Return where episodes go on from steps of recorded ones; None where states could not be kept.
+
+        Parameters
+        ----------
+        places, steps
+            Of every episode, the place of its seed and the first step to be played.
+        fired
+            In how many steps before that a treatment stepped in.
+        """
+        size = len(self._units[0])
+        found: list[tuple[NDArray[np.intp], UnitStarts]] = []
+        for i in np.unique(places // size).tolist():
+            part = self._part(i)
+            if not part.states.shape[1]:
+                return None
+            mine = np.flatnonzero(places // size == i)
+            found.append((mine, _starts_in(part, places[mine] - i * size, steps[mine], fired[mine])))
+        order = np.argsort(np.concatenate([mine for mine, _ in found]))
+        return UnitStarts(
+            *(np.concatenate([getattr(starts, f.name) for _, starts in found])[order] for f in fields(UnitStarts))
+        )
 
     def _part(self, i: int) -> RecordedEpisodes:
         if i not in self._parts:
@@ -260,18 +334,20 @@ class UnguidedRecord:
             del self._parts[next(iter(self._parts))]
 
 
-def _unit_size(setup: Setup) -> int:
-    return setup.play.unit_episodes
-
-
-def _split(played: RecordedEpisodes, sizes: Sequence[int]) -> list[tuple[RecordedEpisodes, UnitResult]]:
-    ends = np.cumsum(sizes)
-    starts = played.starts
-    split = []
-    for end, size in zip(ends.tolist(), sizes, strict=True):
-        rows = slice(int(starts[end - size]), int(starts[end]))
-        result = played.result[end - size : end]
-        # Copies, so that a part that is forgotten frees its memory.
-        part = RecordedEpisodes(result, played.observations[rows].copy(), played.scores[rows].copy())
-        split.append((part, result))
-    return split
+def _starts_in(
+    part: RecordedEpisodes, episodes: NDArray[np.int64], steps: NDArray[np.int64], fired: NDArray[np.int64]
+) -> UnitStarts:
+    begins, rows = part.starts[episodes], part.starts[episodes] + steps
+    known = steps > 0
+    # Added up one after the other, as in play, so that the bits are the same.
+    returns = [float(np.cumsum(part.rewards[a:b])[-1]) if b > a else 0.0 for a, b in zip(begins, rows, strict=True)]
+    costs = [float(np.cumsum(part.step_costs[a:b])[-1]) if b > a else 0.0 for a, b in zip(begins, rows, strict=True)]
+    shown = np.where(known, rows, 0)  # an episode that starts anew shows what it shows
+    return UnitStarts(
+        steps=steps,
+        returns=np.array(returns),
+        costs=np.array(costs),
+        fired=fired,
+        states=part.states[np.where(known, rows - 1, 0)],
+        observations=part.observations[shown],
+    )

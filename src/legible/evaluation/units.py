@@ -17,7 +17,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,18 @@ from legible.environments import Env, EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
 from legible.guidance import CountingChooser, GuidedChooser
-from legible.play import Recorder, Recording, Slots, StepRecord, make_slots, play_episodes, with_fixed_rows
+from legible.play import (
+    BatchSlots,
+    Observations,
+    Recorder,
+    Recording,
+    Slots,
+    StepRecord,
+    make_slots,
+    play_episodes,
+    with_fixed_rows,
+)
+from legible.play.packed_states import PackedStates, unpack_states
 from legible.policies import ChoicePolicy, Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
@@ -97,11 +108,63 @@ class Setup:
 
 
 @dataclass(frozen=True)
+class UnitStarts:
+    """Where episodes of a unit start that are known up to some step, because they are the unguided policy's until then.
+
+    Parameters
+    ----------
+    steps
+        For every episode the steps that are known.
+    returns, costs, fired
+        What they earned and cost, and in how many of them a treatment stepped in.
+    states, observations
+        The states after them (`legible.play.packed_states`), and what was seen there.
+    """
+
+    steps: NDArray[np.int64]
+    returns: NDArray[np.float64]
+    costs: NDArray[np.float64]
+    fired: NDArray[np.int64]
+    states: PackedStates
+    observations: Observations
+
+    def __getitem__(self, chosen: Any) -> UnitStarts:
+        return UnitStarts(*(getattr(self, f.name)[chosen] for f in fields(self)))
+
+
+class _Starts:
+    """Brings slots to where the episodes of a unit start."""
+
+    def __init__(self, slots: Slots, starts: UnitStarts) -> None:
+        self._slots, self._starts = slots, starts
+        self.steps, self.returns, self.costs = starts.steps, starts.returns, starts.costs
+
+    def start(
+        self,
+        rows: NDArray[np.intp],
+        episodes: NDArray[np.int64],
+        seeds: Sequence[int],
+        choose: Any,  # noqa: ARG002 (policies of studies remember nothing)
+    ) -> None:
+        later = self.steps[episodes] > 0
+        if not later.all():
+            self._slots.start(rows[~later], [seeds[i] for i in np.flatnonzero(~later).tolist()])
+        if later.any():
+            some = self._starts[episodes[later]]
+            unpack_states(cast("BatchSlots", self._slots), rows[later], some.states, some.observations)
+
+
+@dataclass(frozen=True)
 class Unit:
-    """Episodes to play: for each the number of its treatment (−1: unguided) and its seed."""
+    """Episodes to play: for each the number of its treatment (−1: unguided) and its seed.
+
+    `starts` say where they start if that is not their beginning. What comes of them is the same, so that is no part of
+    what makes the unit.
+    """
 
     treatments: tuple[int, ...]
     seeds: tuple[int, ...]
+    starts: UnitStarts | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -186,15 +249,22 @@ class UnitResult:
 
 def play_unit(setup: Setup, unit: Unit, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     """Play the episodes of a unit: always the same places, refilled in the same order."""
-    slots = make_slots(setup.environment, _rows(setup, unit), setup.play.cost)
-    return _play(setup, unit, slots, on_step)
+    return play_in_slots(setup, unit, slots_for(setup, unit), on_step)
+
+
+def slots_for(setup: Setup, unit: Unit) -> Slots:
+    """Make the slots that a unit is played in."""
+    return make_slots(setup.environment, _rows(setup, unit), setup.play.cost)
 
 
 def _rows(setup: Setup, unit: Unit) -> int:
     return min(setup.play.batch, len(unit))
 
 
-def _play(setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
+def play_in_slots(
+    setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord], None] | None = None
+) -> UnitResult:
+    """Play the episodes of a unit in slots that were made for it, and close them."""
     chooser = setup.chooser(np.array(unit.treatments, np.int64), unit.seeds)
     try:
         episodes = play_episodes(
@@ -203,6 +273,7 @@ def _play(setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord]
             unit.seeds,
             step_limit=setup.play.step_limit,
             ask_idle=not setup.rows,
+            starts=None if unit.starts is None else _Starts(slots, unit.starts),
             on_step=on_step,
         )
     finally:
@@ -214,7 +285,7 @@ def _play(setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord]
         truncated=episodes.truncated,
         success=episodes.success,
         costs=episodes.costs,
-        fired=chooser.fired,
+        fired=chooser.fired if unit.starts is None else chooser.fired + unit.starts.fired,
         changed=chooser.changed,
     )
 
@@ -230,9 +301,15 @@ class LoneEpisode(NamedTuple):
 def play_alone(setup: Setup, episode: LoneEpisode, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     """Play one episode of a unit by itself, as nearly as it was in the unit as that is possible."""
     this = replace(setup, rows=setup.rows or episode.rows)
+    slots = slots_for_one(setup)
+    return play_in_slots(this, Unit((episode.treatment,), (episode.seed,)), slots, on_step)
+
+
+def slots_for_one(setup: Setup) -> Slots:
+    """Make the slot that one episode of a unit is played in."""
     slots = make_slots(setup.environment, 1, setup.play.cost)
     slots.cost_seen = True  # other episodes of the unit may be those that tell it
-    return _play(this, Unit((episode.treatment,), (episode.seed,)), slots, on_step)
+    return slots
 
 
 def record_unit(
@@ -268,10 +345,12 @@ def record_alone(setup: Setup, unit: Unit, episode: int) -> Recording:
     return recorder.recordings([lone.seed])[0]
 
 
-def cut_into_units(treatments: Sequence[int], seeds: Sequence[int], unit_episodes: int) -> list[Unit]:
+def cut_into_units(
+    treatments: Sequence[int], seeds: Sequence[int], unit_episodes: int, starts: UnitStarts | None = None
+) -> list[Unit]:
     """Cut a list of episodes into units; every one but the last has `unit_episodes`."""
-    starts = range(0, len(seeds), unit_episodes)
-    return [Unit(tuple(treatments[i : i + unit_episodes]), tuple(seeds[i : i + unit_episodes])) for i in starts]
+    cuts = [slice(i, i + unit_episodes) for i in range(0, len(seeds), unit_episodes)]
+    return [Unit(tuple(treatments[cut]), tuple(seeds[cut]), None if starts is None else starts[cut]) for cut in cuts]
 
 
 R = TypeVar("R", bound="Result")
