@@ -39,7 +39,7 @@ def test_an_objective_from_outside_the_package_decides(monkeypatch) -> None:
             lambda guided, base: paired(-guided.lengths.astype(float), -base.lengths.astype(float)),
         )
     )
-    settings = EvaluationSettings(episodes=40, confirmation_episodes=40, objective="short")
+    settings = EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40, objective="short")
     found = evaluate(SETUP, seed=0, settings=settings)
     (verdict,) = found.verdicts
     blocks = found.confirmation_blocks
@@ -65,7 +65,7 @@ def test_a_stage_is_one_declaration(monkeypatch) -> None:
 
 
 def test_composition_compares_by_the_objective() -> None:
-    found = evaluate(SETUP, seed=0, settings=EvaluationSettings(episodes=40, confirmation_episodes=40))
+    found = evaluate(SETUP, seed=0, settings=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40))
     improved = improve(SETUP, found, seed=0, settings=ImprovementSettings(episodes=40, final_episodes=40))
     assert improved.chosen.mean == improved.steps[0].mean
     assert np.isclose(improved.effect.mean, improved.guided.mean - improved.base.mean)

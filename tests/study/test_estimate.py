@@ -1,6 +1,7 @@
 """How long a study takes: measured rates and planned episodes."""
 
 import math
+from dataclasses import replace
 
 import mirror_world
 from legible.engines import InProcess, LocalProcesses
@@ -12,7 +13,7 @@ from legible.study.estimate import Estimate, estimate, measure_rate, planned_epi
 
 SETTINGS = StudySettings(
     episodes=50,
-    evaluation=EvaluationSettings(episodes=10, confirmation_episodes=20),
+    evaluation=EvaluationSettings(method="paper", episodes=10, confirmation_episodes=20),
     improvement=ImprovementSettings(episodes=30, final_episodes=40, most_candidates=2),
 )
 SETUP = Setup(mirror_world.policy(), EnvironmentSpec("mirror_world:MirrorWorld"), (), PlaySettings(batch=8))
@@ -30,6 +31,17 @@ def test_episodes_are_counted_by_hand() -> None:
     }
     nothing = planned_episodes(SETTINGS, Known(rule_sets=9, candidates=0), collected=True)
     assert (nothing["experiences"], nothing["confirmation"], nothing["explanation"]) == (0, 0, 0)
+
+
+def test_raced_episodes_are_counted_by_hand() -> None:
+    race = EvaluationSettings(rung_changes=10, rungs=3, race_seeds=100, confirmation_changes=200, confirmation_seeds=600)
+    settings = replace(SETTINGS, evaluation=race)
+    planned = planned_episodes(settings, Known(rule_sets=9, candidates=3, explained_rules=2))
+    assert "screening" not in planned
+    assert planned["racing"] == 100 + 6 * 40 + 3 * 40  # the unguided policy, six that are dropped, three that pass
+    assert planned["racing confirmation"] == 300 + 6 * 200  # half of the seeds, three sets, the mined rule of each
+    assert planned["explanation"] == 460  # never more than the race
+    assert planned_episodes(settings, Known(rule_sets=9, candidates=0))["racing confirmation"] == 0
 
 
 def test_workers_share_the_episodes_and_steps_can_be_left_out() -> None:

@@ -34,7 +34,7 @@ SETTINGS = StudySettings(
     episodes=60,
     mining=MiningSettings(lime_states=10, lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=40),
-    evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
     baselines=BaselineSettings(random_tests=3),
 )
@@ -324,7 +324,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, policy_file) -> None:
 
 
 def test_unit_files_are_a_mapping(tmp_path) -> None:
-    store = UnitFiles(tmp_path / "units")
+    store = UnitFiles(tmp_path / "units", UnitResult)
     result = UnitResult(
         np.array([1.5]),
         np.array([3]),

@@ -132,7 +132,7 @@ def planned_episodes(settings: StudySettings, known: Known, *, collected: bool =
     collected
         Whether the experiences are there already.
     """
-    stages = [stage for stage in STAGES.values() if stage.step != "baseline"]
+    stages = [stage for stage in STAGES.values() if stage.step != "baseline" and stage.seeds(settings, known)]
     return {
         stage.name: 0 if collected and stage.step == "collect" else stage.episodes(settings, known) for stage in stages
     }

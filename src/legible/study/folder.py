@@ -134,7 +134,9 @@ class StudyFolder:
             )
         _check_entries(kept, _KEPT, path)
         _check_entries(kept["about"], {**_ABOUT, **({"files": dict} if "files" in kept["about"] else {})}, path)
-        # Settings that came later have their defaults in older studies.
+        # Settings that came later have their defaults in older studies, but for the method, which was the paper's.
+        if isinstance(kept["settings"].get("evaluation"), dict):
+            kept["settings"]["evaluation"].setdefault("method", "paper")
         kept["settings"] = StudySettings.from_dict(kept["settings"], str(path)).to_dict()
         return kept
 
