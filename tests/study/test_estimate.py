@@ -34,7 +34,9 @@ def test_episodes_are_counted_by_hand() -> None:
 
 
 def test_raced_episodes_are_counted_by_hand() -> None:
-    race = EvaluationSettings(rung_changes=10, rungs=3, race_seeds=100, confirmation_changes=200, confirmation_seeds=600)
+    race = EvaluationSettings(
+        rung_changes=10, rungs=3, race_seeds=100, confirmation_changes=200, confirmation_seeds=600
+    )
     settings = replace(SETTINGS, evaluation=race)
     planned = planned_episodes(settings, Known(rule_sets=9, candidates=3, explained_rules=2))
     assert "screening" not in planned
