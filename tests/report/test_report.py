@@ -74,7 +74,10 @@ def test_the_report_says_what_the_study_found(pacman_study, pacman_report) -> No
     page = page_of(pacman_report)
     text = words_of(page.text)
     assert pacman_report == pacman_study.folder / "report.html"
-    assert words_of(verdict_sentence(pacman_study.evaluation, pacman_study.improvement)) in text
+    found = pacman_study.evaluation, pacman_study.improvement, pacman_study.references
+    assert words_of(verdict_sentence(*found)) in text
+    for entry in pacman_study.references.results:
+        assert entry.reference.name in text
     assert "greedy, the best action is taken" in text
     assert "random actions" not in text
     for explanation in pacman_study.explanations:

@@ -6,6 +6,7 @@ from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on
 from legible.evaluation.evaluate import evaluate, notes_on
 from legible.evaluation.failures import FailureLimit, TooManyFailuresError, WorstCase
 from legible.evaluation.objectives import OBJECTIVES, Objective, find_objective, register_objective
+from legible.evaluation.references import QuotedReference, Reference, ReferenceResult, References, compare_references
 from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
 
 __all__ = [
@@ -15,11 +16,16 @@ __all__ = [
     "FailureLimit",
     "Objective",
     "PlayedBlocks",
+    "QuotedReference",
+    "Reference",
+    "ReferenceResult",
+    "References",
     "Runner",
     "Sample",
     "TooManyFailuresError",
     "Verdict",
     "WorstCase",
+    "compare_references",
     "evaluate",
     "find_objective",
     "notes_on",

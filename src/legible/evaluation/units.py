@@ -46,6 +46,8 @@ from legible.settings import PlaySettings
 UNGUIDED = -1
 # Columns that only the files of units with failed episodes have.
 _OF_FAILURES = ("failed", "errors")
+# Columns that not every file has: those of failures, and the counts of choices.
+_NOT_ALWAYS = (*_OF_FAILURES, "taken")
 
 
 class Treatment(Protocol):
@@ -74,6 +76,8 @@ class Setup:
     rows
         Rows of every batch that the policy sees (`legible.play.FixedRowsPolicy`): an episode is then the same to the
         bit whatever unit it is played in. 0 shows it the whole batch of a unit, as it is.
+    count_choices
+        Whether results say how often each choice was taken; nothing else of them depends on it.
     """
 
     policy: Policy
@@ -81,6 +85,7 @@ class Setup:
     treatments: tuple[RuleSet | Treatment, ...] = ()
     play: PlaySettings = field(default_factory=PlaySettings)
     rows: int = 0
+    count_choices: bool = False
 
     @property
     def asked_policy(self) -> Policy:
@@ -174,7 +179,8 @@ class Unit:
 class UnitResult:
     """What came of a unit, an entry an episode.
 
-    Episodes that failed have a reason in `errors`; their returns and costs are NaN and their lengths 0.
+    Episodes that failed have a reason in `errors`; their returns and costs are NaN and their lengths 0. `taken` says in
+    how many steps each choice was taken, ``int64[n, choices]``; where nobody counted, there are no columns or zeros.
     """
 
     returns: NDArray[np.float64]
@@ -186,12 +192,15 @@ class UnitResult:
     changed: NDArray[np.int64]
     failed: NDArray[np.bool_] = None  # type: ignore[assignment]  # none failed, as in files from before there were any
     errors: NDArray[np.str_] = None  # type: ignore[assignment]
+    taken: NDArray[np.int64] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if self.failed is None:
             object.__setattr__(self, "failed", np.zeros(np.shape(self.returns), np.bool_))
         if self.errors is None:
             object.__setattr__(self, "errors", np.zeros(np.shape(self.returns), np.str_))
+        if self.taken is None:
+            object.__setattr__(self, "taken", np.zeros((len(self.returns), 0), np.int64))
 
     @property
     def played(self) -> UnitResult:
@@ -217,17 +226,20 @@ class UnitResult:
     @classmethod
     def concatenate(cls, parts: Sequence[UnitResult]) -> UnitResult:
         """Put results one after the other."""
+        width = max((part.taken.shape[1] for part in parts), default=0)
+        parts = [replace(part, taken=_widened(part.taken, width)) for part in parts]
         return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return it as arrays, for a file; what is about failures is only there where some failed."""
+        """Return it as arrays, for a file; what is about failures, and counted choices, only where there are some."""
         left_out = () if self.failed.any() else _OF_FAILURES
+        left_out = left_out if self.taken.size else (*left_out, "taken")
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> UnitResult:
         """Make it from what `to_arrays` returned."""
-        needed = [f.name for f in fields(cls) if f.name not in _OF_FAILURES or f.name in arrays]
+        needed = [f.name for f in fields(cls) if f.name not in _NOT_ALWAYS or f.name in arrays]
         return cls(**{name: arrays[name] for name in needed})
 
     def with_episodes(self, places: NDArray[np.intp], others: UnitResult) -> UnitResult:
@@ -245,6 +257,11 @@ class UnitResult:
 
     def __len__(self) -> int:
         return len(self.returns)
+
+
+def _widened(taken: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Counts of choices with zeros where nobody counted."""
+    return taken if taken.shape[1] == width else np.zeros((len(taken), width), np.int64)
 
 
 def play_unit(setup: Setup, unit: Unit, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
@@ -266,6 +283,8 @@ def play_in_slots(
 ) -> UnitResult:
     """Play the episodes of a unit in slots that were made for it, and close them."""
     chooser = setup.chooser(np.array(unit.treatments, np.int64), unit.seeds)
+    if setup.count_choices:
+        chooser.count_choices()
     try:
         episodes = play_episodes(
             slots,
@@ -287,6 +306,7 @@ def play_in_slots(
         costs=episodes.costs,
         fired=chooser.fired if unit.starts is None else chooser.fired + unit.starts.fired,
         changed=chooser.changed,
+        taken=chooser.taken,
     )
 
 

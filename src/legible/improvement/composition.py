@@ -10,6 +10,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from legible.evaluation import (
     Evaluation,
     PlayedBlocks,
@@ -77,6 +80,16 @@ class Improvement:
     def guided(self) -> Sample:
         """The guided policy on the seeds of the final figure; the unguided one when the composition is empty."""
         return Sample.of(self.final_blocks.results[-1])
+
+    @property
+    def choice_shares(self) -> NDArray[np.float64]:
+        """Share of the final figure's steps in which the guided policy takes each choice; empty where not counted."""
+        guided = self.final_blocks.results[-1]
+        counted = guided.taken.any(axis=1)
+        if not counted.any():
+            return np.zeros(0)
+        shares: NDArray[np.float64] = guided.taken.sum(axis=0) / guided.lengths[counted].sum()
+        return shares
 
     def to_rows(self, space: FeatureSpace) -> list[dict[str, Any]]:
         """The steps of the composition as plain rows, for JSON or a data frame."""
@@ -147,7 +160,7 @@ def improve(
             accepted.append(verdict.rule_set)
         sample = Sample.of(tried)
         steps.append(Step(verdict.rule_set, sample.mean, sample.error, composition is trial))
-    final = replace(setup, treatments=(composition,) if len(composition) else ())
+    final = replace(setup, treatments=(composition,) if len(composition) else (), count_choices=True)
     blocks = play_on_same_seeds(final, stage_seeds(seed, "final", 0, settings.final_episodes), run, on_episodes)
     return Improvement(
         rule_sets=tuple(accepted),

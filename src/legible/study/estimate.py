@@ -150,7 +150,8 @@ def estimate(
     """Estimate what a study takes; with `rule_sets`, what is left of it once the rules are known."""
     rate = rate or measure_rate(setup, engine=engine, time_limit=settings.time_limit or None)
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
-    guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES)
+    references = 1 + min(setup.policy.n_actions, settings.references.most_constants)
+    guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES, references)
     return Estimate(rate, planned_episodes(settings, guess, collected=rule_sets is not None), engine.workers or 1)
 
 

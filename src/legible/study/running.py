@@ -113,9 +113,10 @@ class StageRunner:
         *,
         kept: Kept[R] = RETURNS,  # type: ignore[assignment]  # mypy knows no default for a type variable
         stage: str = "",
+        failures: FailureLimit | None = None,
         on_episodes: Callable[[int], None] | None = None,
     ) -> R:
-        """Run all units that are not in the store."""
+        """Run all units that are not in the store; with `failures`, those count there and not for the stage."""
         name = stage or self._stages[0]
         if name != self._count.stage:
             of = self._expected.get(name, 0)
@@ -132,7 +133,7 @@ class StageRunner:
 
         store = self._store_of(kept)
         return run_units(
-            setup, units, kept=kept, store=store, failures=self._failures, on_episodes=tell, **self._options
+            setup, units, kept=kept, store=store, failures=failures or self._failures, on_episodes=tell, **self._options
         )
 
 
