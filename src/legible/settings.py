@@ -197,7 +197,16 @@ class EvaluationSettings:
         "The paper's method: episodes of the fresh block on which candidates are confirmed; 0 leaves confirmation out. "
         "With either method: episodes for every rule that is left out to explain a weakness.",
     ] = 500
-    objective: Annotated[str, 'What guidance is to raise: "mean", the mean return.'] = "mean"
+    objective: Annotated[
+        str,
+        'What guidance is to raise: "mean" (of the returns), "median", "worst-tenth" (the mean of the lowest tenth), '
+        '"success" (the share of episodes that succeed), or to lower: "cost".',
+    ] = "mean"
+    constraint: Annotated[
+        str,
+        'How much may be lost at most elsewhere, such as "worst-tenth no lower than by 20": only what is shown to keep '
+        "to it is confirmed and composed. Several with semicolons between them.",
+    ] = ""
 
     @property
     def last_rung(self) -> int:

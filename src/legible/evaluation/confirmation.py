@@ -2,6 +2,7 @@
 
 - `confirm`: plays candidates, and the mined rule alone behind each of them, beside the unguided policy, on as many
   changed episodes as were fixed beforehand; `Confirmed`: what came of it.
+- `Judge`: tests what was played.
 """
 
 from __future__ import annotations
@@ -9,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from legible.evaluation.blocks import PlayedBlocks, Runner
-from legible.evaluation.changed import changed_mean_test, largest_loss, resamples_for
+from legible.evaluation.changed import resamples_for
 from legible.evaluation.failures import WorstCase
-from legible.evaluation.objectives import find_objective
-from legible.evaluation.pairs import FIRST_LOOK, PairedPlay
+from legible.evaluation.objectives import Comparison, ConstraintCheck, Objective, find_objective, parse_constraints
+from legible.evaluation.pairs import FIRST_LOOK, PairedPlay, Pairs
 from legible.evaluation.recorded import Repetition, UnguidedRecord
 from legible.evaluation.statistics import Effect, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult
@@ -79,10 +77,11 @@ def confirm(
     record = UnguidedRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
     play = PairedPlay(setup, repetition, record, run, on_episodes)
     numbers = [play.add(candidate) for candidate in candidates]
-    goals = [_goal(share, settings) for share in shares]
+    goals = [changes_to_confirm(share, settings) for share in shares]
     play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
     known = record.extend(FIRST_LOOK)
-    seeds = [play.seeds_for(n, goal) if goal else known for n, goal in zip(numbers, goals, strict=True)]
+    least = min(_least_episodes(settings), settings.confirmation_seeds)
+    seeds = [max(least, play.seeds_for(n, goal)) if goal else known for n, goal in zip(numbers, goals, strict=True)]
     play.play_seeds(dict(zip(numbers, seeds, strict=True)))
     alone = [_add_mined_rule(play, number) for number in numbers]
     wanted: dict[int, int] = {}
@@ -90,22 +89,21 @@ def confirm(
         if number is not None:
             wanted[number] = max(n, wanted.get(number, 0))
     play.play_seeds(wanted)
-    judge = _Judge(play, settings, seed, len(candidates))
-    judged = [judge.pair(number, n) for number, n in zip(numbers, seeds, strict=True)]
-    judge.invented_loss = largest_loss(changed for changed, _ in judged)
-    rare = [not goal or len(changed) < goal for (changed, _), goal in zip(judged, goals, strict=True)]
-    effects = [judge.effect(*pair) for pair in judged]
-    effects = [replace(effect, p=1.0) if is_rare else effect for effect, is_rare in zip(effects, rare, strict=True)]
+    judged = [play.pairs(number, n) for number, n in zip(numbers, seeds, strict=True)]
+    rare = [not goal or int(pairs.changed.sum()) < goal for pairs, goal in zip(judged, goals, strict=True)]
+    judge = Judge(play.results, judged, settings, seed)
+    effects = judge.effects(rare)
     q = benjamini_hochberg([effect.p for effect in effects])
     confirmations = [
         Confirmation(
             effect=effects[k],
             q=float(q[k]),
-            of_rule=None if rule is None else judge.effect(*judge.pair(rule, seeds[k])),
-            of_generalisation=None if rule is None else judge.effect(*judge.difference(numbers[k], rule, seeds[k])),
+            of_rule=None if rule is None else judge.effect(play.pairs(rule, seeds[k])),
+            of_generalisation=None if rule is None else judge.effect(_beyond(judged[k], play.pairs(rule, seeds[k]))),
             failed=int(play.pairs(numbers[k], seeds[k]).guided.failed.sum()),
             failed_unguided=int(record.result.failed[: seeds[k]].sum()),
             is_too_rare=rare[k],
+            constraints=judge.constraints(judged[k]),
         )
         for k, rule in enumerate(alone)
     ]
@@ -115,7 +113,7 @@ def confirm(
     return Confirmed(tuple(confirmations), tuple(steps), _blocks(play, wanted))
 
 
-def _goal(share: float, settings: EvaluationSettings) -> int:
+def changes_to_confirm(share: float, settings: EvaluationSettings) -> int:
     """How many changed episodes a candidate is to have; 0 where so many are not to be expected."""
     expected = share * settings.confirmation_seeds
     goals = (settings.confirmation_changes, FEWEST_CHANGES)
@@ -133,39 +131,67 @@ def _add_mined_rule(play: PairedPlay, number: int) -> int | None:
     return play.treatments.index(alone) if alone in play.treatments else play.add(alone)
 
 
-class _Judge:
-    """Compares treatments on the seeds of the confirmation, failed episodes at their worst."""
+def _least_episodes(settings: EvaluationSettings) -> int:
+    """How many episodes the objectives need that are asked for."""
+    asked = (find_objective(settings.objective), *(one.objective for one in parse_constraints(settings.constraint)))
+    return max(objective.confirmation_episodes for objective in asked)
 
-    def __init__(self, play: PairedPlay, settings: EvaluationSettings, seed: int, tests: int) -> None:
-        self._play, self._alpha = play, settings.alpha / tests
-        self._worst = WorstCase(play.results, find_objective(settings.objective).value)
-        self._resamples, self._seed = resamples_for(tests, settings.alpha), seed
-        self.invented_loss = 0.0
 
-    def pair(self, number: int, seeds: int) -> tuple[NDArray[np.float64], int]:
-        """Return guided minus unguided returns of the changed episodes, and the number of all."""
-        pairs = self._play.pairs(number, seeds)
-        return self._differences(pairs.guided, pairs.base)[pairs.changed], seeds
+def _beyond(guided: Pairs, other: Pairs) -> Pairs:
+    """What a treatment changes beyond another one on the same seeds."""
+    return Pairs(guided.guided, other.guided, guided.changed | other.changed)
 
-    def difference(self, number: int, other: int, seeds: int) -> tuple[NDArray[np.float64], int]:
-        """Return one treatment minus the other on the episodes that either changed, and the number of all."""
-        one, two = self._play.pairs(number, seeds), self._play.pairs(other, seeds)
-        return self._differences(one.guided, two.guided)[one.changed | two.changed], seeds
 
-    def _differences(self, better: UnitResult, worse: UnitResult) -> NDArray[np.float64]:
-        first, second = self._worst.of(better, worse)
-        found: NDArray[np.float64] = first.returns - second.returns
-        return found
+class Judge:
+    """Tests candidates together, failed episodes at their worst.
 
-    def effect(self, changed: NDArray[np.float64], seeds: int) -> Effect:
-        """Test whether the mean of the differences is greater than zero."""
-        return changed_mean_test(
-            changed,
-            seeds,
-            invented_loss=self.invented_loss,
-            resamples=self._resamples,
-            rng_seed=self._seed,
-            alpha=self._alpha,
+    Parameters
+    ----------
+    results
+        All episodes of the stage.
+    pairs
+        The candidates, each beside the unguided policy.
+    settings
+        The objective, the constraints and the level.
+    seed
+        Of the study: resamples follow from it.
+    """
+
+    def __init__(
+        self, results: Sequence[UnitResult], pairs: Sequence[Pairs], settings: EvaluationSettings, seed: int
+    ) -> None:
+        self._objective = find_objective(settings.objective)
+        self._constraints = parse_constraints(settings.constraint)
+        self._results, self._pairs = results, pairs
+        self._options = (resamples_for(len(pairs), settings.alpha), seed, settings.alpha / max(1, len(pairs)))
+        self._comparison = self._comparison_by(self._objective)
+
+    def _sides(self, pairs: Pairs, objective: Objective) -> tuple[UnitResult, UnitResult]:
+        return WorstCase(self._results, objective.value).of(pairs.guided, pairs.base)
+
+    def _comparison_by(self, objective: Objective) -> Comparison:
+        loss = objective.invented_loss(self._sides(pairs, objective) for pairs in self._pairs)
+        return Comparison(loss, *self._options)
+
+    def effects(self, too_rare: Sequence[bool]) -> list[Effect]:
+        """Test every candidate; one that changes too few episodes to tell has p = 1."""
+        found = [self.effect(pairs) for pairs in self._pairs]
+        return [replace(effect, p=1.0) if rare else effect for effect, rare in zip(found, too_rare, strict=True)]
+
+    def effect(self, pairs: Pairs) -> Effect:
+        """Test whether guidance raises the objective."""
+        return self._objective.test(*self._sides(pairs, self._objective), pairs.changed, self._comparison)
+
+    def constraints(self, pairs: Pairs) -> tuple[ConstraintCheck, ...]:
+        """Check every constraint."""
+        return tuple(
+            ConstraintCheck.of(
+                one,
+                one.objective.test(
+                    *self._sides(pairs, one.objective), pairs.changed, self._comparison_by(one.objective)
+                ),
+            )
+            for one in self._constraints
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from legible.evaluation.blocks import Runner
-from legible.evaluation.objectives import find_objective
+from legible.evaluation.objectives import check_objectives
 from legible.evaluation.racing import race
 from legible.evaluation.screening import screen
 from legible.evaluation.units import Setup, run_units
@@ -52,7 +52,7 @@ def evaluate(
         Called with the number of episodes that became known.
     """
     settings = settings or EvaluationSettings()
-    find_objective(settings.objective)  # an unknown one is refused before anything is played
+    check_objectives(settings.objective, settings.constraint, setup.play)  # before anything is played
     if settings.method == "paper":
         found = screen(
             setup,

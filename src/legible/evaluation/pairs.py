@@ -216,6 +216,10 @@ class PairedPlay:
         play = self._plays[number]
         return int(play.changed.sum()), len(play.changed)
 
+    def first_changes(self, number: int) -> NDArray[np.int64]:
+        """The first step of every episode that was looked at which a treatment changes; `NEVER` where there is none."""
+        return self._plays[number].first
+
     def steps(self, number: int) -> int:
         """How many environment steps were played with a treatment."""
         return self._plays[number].steps

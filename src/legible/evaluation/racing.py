@@ -21,19 +21,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import stats
-
 from legible.evaluation.blocks import Runner
-from legible.evaluation.changed import largest_loss
 from legible.evaluation.confirmation import confirm
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.pairs import PairedPlay, Pairs
 from legible.evaluation.recorded import UnguidedRecord, find_repetition
-from legible.evaluation.statistics import benjamini_hochberg, standard_error
-from legible.evaluation.units import Setup, Treatment, run_units
+from legible.evaluation.statistics import Standing, benjamini_hochberg
+from legible.evaluation.units import Setup, Treatment, UnitResult, run_units
 from legible.evaluation.verdicts import Evaluation, Sample, Verdict
 from legible.hypotheses import Hypotheses, MeasuredEffect, ask_sources
 from legible.rules import Rule, RuleSet
@@ -124,9 +119,9 @@ class Race:
     """
 
     def __init__(self, play: PairedPlay, settings: EvaluationSettings) -> None:
-        self._play = play
+        self._play, self._most = play, settings.race_seeds
         self._rungs = [settings.rung_changes * 2**k for k in range(settings.rungs)]
-        self._value = find_objective(settings.objective).value
+        self.objective = find_objective(settings.objective)
         self._entries: dict[object, _Entry] = {}
 
     @property
@@ -140,6 +135,7 @@ class Race:
         alive = [entry for entry in self.entries if not entry.seeds]
         for changes in self._rungs if alive else ():
             self._play.play_changes({entry.number: changes for entry in alive})
+            self._play.play_seeds({entry.number: self._seeds(entry, changes) for entry in alive})
             alive = [entry for entry in alive if self._goes_on(entry, changes)]
         return entries
 
@@ -162,38 +158,41 @@ class Race:
 
     def _goes_on(self, entry: _Entry, changes: int) -> bool:
         """Judge a rule set after a rung; returns whether it plays the next."""
-        entry.seeds = self._play.seeds_for(entry.number, changes)
-        differences = self.differences(entry)
+        entry.seeds = self._seeds(entry, changes)
+        changed = int(self.pairs(entry).changed.sum())
         # Whose seeds are all used up cannot show more: this was its last rung.
-        more = len(differences) >= changes
-        rung = Rung(changes if more else self._rungs[-1], len(differences), in_standard_errors(differences))
+        more = changed >= changes
+        rung = Rung(changes if more else self._rungs[-1], changed, self.standing(entry).z)
         entry.passed = is_sure(rung) or (rung.changed >= FEWEST and not is_dropped(rung, self._rungs[-1]))
         return entry.passed and more and not is_sure(rung)
+
+    def _seeds(self, entry: _Entry, changes: int) -> int:
+        """How many seeds a rung takes: those that hold so many changed episodes, or as many as the objective needs."""
+        return max(self._play.seeds_for(entry.number, changes), min(self.objective.rung_episodes, self._most))
 
     def pairs(self, entry: _Entry) -> Pairs:
         """Return the episodes of a rule set as they were played."""
         return self._play.pairs(entry.number, entry.seeds)
 
-    def differences(self, entry: _Entry, *, harm: bool = False) -> NDArray[np.float64]:
-        """Return guided minus unguided returns of the changed episodes, failed ones at their worst for that claim.
+    def sides(self, entry: _Entry, *, harm: bool = False) -> tuple[UnitResult, UnitResult]:
+        """Return guided and unguided episodes, failed ones at their worst for the claim that guidance helps.
 
-        With `harm` it is the claim that guidance does harm, and the differences are turned round.
+        With `harm` it is the claim that guidance does harm, and the sides are exchanged.
         """
-        pairs, worst = self.pairs(entry), WorstCase(self._play.results, self._value)
-        both = (pairs.base, pairs.guided) if harm else (pairs.guided, pairs.base)
-        better, worse = worst.of(*both)
-        found: NDArray[np.float64] = (better.returns - worse.returns)[pairs.changed]
-        return found
+        pairs, worst = self.pairs(entry), WorstCase(self._play.results, self.objective.value)
+        return worst.of(*((pairs.base, pairs.guided) if harm else (pairs.guided, pairs.base)))
+
+    def standing(self, entry: _Entry, *, harm: bool = False, invented_loss: float = 0.0) -> Standing:
+        """Return how a rule set does by the objective; with `harm`, how the unguided policy does beside it."""
+        return self.objective.standing(*self.sides(entry, harm=harm), self.pairs(entry).changed, invented_loss)
 
     def measure(self, rule_sets: Sequence[RuleSet]) -> list[MeasuredEffect]:
-        """Race rule sets, and say of each how it changed the mean return on the seeds on which it was judged."""
+        """Race rule sets, and say of each how it changed the objective on the seeds on which it was judged."""
         effects = []
         for entry in self.enter(rule_sets):
-            changed = self.differences(entry)
-            mean, error = _mean_and_error(changed, entry.seeds)
-            effects.append(
-                MeasuredEffect(mean, error, t_test(changed), len(changed), entry.seeds, self._play.steps(entry.number))
-            )
+            standing, changed = self.standing(entry), int(self.pairs(entry).changed.sum())
+            steps = self._play.steps(entry.number)
+            effects.append(MeasuredEffect(standing.difference, standing.error, standing.p, changed, entry.seeds, steps))
         return effects
 
     def steps(self, entry: _Entry) -> int:
@@ -211,32 +210,6 @@ def _identity(treatment: RuleSet | Treatment) -> object:
     if isinstance(treatment, RuleSet):
         return frozenset(treatment.rules)
     return type(treatment).__name__, json.dumps(treatment.to_dict(), sort_keys=True)
-
-
-def in_standard_errors(differences: NDArray[np.float64]) -> float:
-    """Return the mean in standard errors; without any change there is nothing to gain.
-
-    >>> in_standard_errors(np.array([1.0, 3.0]))
-    2.0
-    """
-    if len(differences) < 2:
-        return -math.inf
-    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(differences))
-    return mean / error if error > 0.0 else math.copysign(math.inf, mean) if mean else 0.0
-
-
-def t_test(differences: NDArray[np.float64]) -> float:
-    """Return the one-sided p-value of a t-test; 1 where nothing can be tested. Good for choosing, not for claims."""
-    if len(differences) < 2:
-        return 1.0
-    return float(stats.t.sf(in_standard_errors(differences), len(differences) - 1))
-
-
-def _mean_and_error(changed: NDArray[np.float64], seeds: int) -> tuple[float, float]:
-    """Mean of the differences on all seeds, and its standard error, from those that are not zero."""
-    everything = np.zeros(seeds)
-    everything[: len(changed)] = changed
-    return float(everything.mean()), standard_error(everything)
 
 
 def race(
@@ -279,7 +252,7 @@ def race(
         verdicts[i] = replace(
             verdicts[i],
             confirmation=confirmation,
-            is_confirmed=confirmation.q < settings.alpha,
+            is_confirmed=confirmation.is_passed(settings.alpha),
             steps=verdicts[i].steps + steps,
         )
     return replace(
@@ -291,17 +264,17 @@ def race(
 
 
 def _verdicts(found: Race, alpha: float) -> list[Verdict]:
-    helps = [found.differences(entry) for entry in found.entries]
-    harms = [found.differences(entry, harm=True) for entry in found.entries]
+    helps = [found.standing(entry) for entry in found.entries]
     # As in the confirmation: a rare large gain that has not been seen may outweigh many small losses.
-    gain = largest_loss(harms)
-    p, p_harm = [t_test(d) for d in helps], [t_test(np.append(d, -gain)) if len(d) else 1.0 for d in harms]
+    gain = found.objective.invented_loss(found.sides(entry, harm=True) for entry in found.entries)
+    p = [standing.p for standing in helps]
+    p_harm = [found.standing(entry, harm=True, invented_loss=gain).p for entry in found.entries]
     q, q_harm = benjamini_hochberg(p), benjamini_hochberg(p_harm)
     return [
         Verdict(
             treatment=entry.treatment,
             sample=Sample.of(found.pairs(entry).guided),
-            difference=float(helps[i].sum()) / entry.seeds,
+            difference=helps[i].difference,
             p=p[i],
             q=float(q[i]),
             p_harm=p_harm[i],
@@ -310,7 +283,7 @@ def _verdicts(found: Race, alpha: float) -> list[Verdict]:
             is_harmful=bool(q_harm[i] < alpha),
             found_by=", ".join(entry.found_by),
             equal_sources=tuple(entry.equal),
-            changed_episodes=len(helps[i]),
+            changed_episodes=int(found.pairs(entry).changed.sum()),
             steps=found.steps(entry),
         )
         for i, entry in enumerate(found.entries)

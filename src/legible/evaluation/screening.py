@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on_same_seeds
 from legible.evaluation.failures import WorstCase
+from legible.evaluation.figures import check_constraints
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.statistics import Effect, benjamini_hochberg, standard_error_of_difference, welch
 from legible.evaluation.units import UNGUIDED, Setup, Treatment, UnitResult, run_units
@@ -171,8 +172,9 @@ def _confirm(
             of_generalisation=None if rule is None else compare(guided[k], rule),
             failed=int(guided[k].failed.sum()),
             failed_unguided=int(base.failed.sum()),
+            constraints=check_constraints(settings, blocks.results, guided[k], base),
         )
         steps = verdicts[i].steps + sum(int(block.lengths.sum()) for block in (guided[k], rule) if block is not None)
-        is_confirmed = confirmation.q < settings.alpha
+        is_confirmed = confirmation.is_passed(settings.alpha)
         verdicts[i] = replace(verdicts[i], confirmation=confirmation, is_confirmed=is_confirmed, steps=steps)
     return blocks

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.evaluation.blocks import PlayedBlocks
+from legible.evaluation.objectives import ConstraintCheck
 from legible.evaluation.statistics import Effect, standard_error
 from legible.evaluation.units import Treatment, UnitResult
 from legible.features import FeatureSpace
@@ -83,6 +84,8 @@ class Confirmation:
         How many episodes failed with the rule set and without; in the effects they count at their worst.
     is_too_rare
         Whether guidance changed too few episodes to tell: whatever the effect, it is not confirmed.
+    constraints
+        Whether each of the constraints is shown to be kept.
     """
 
     effect: Effect
@@ -92,6 +95,11 @@ class Confirmation:
     failed: int = 0
     failed_unguided: int = 0
     is_too_rare: bool = False
+    constraints: tuple[ConstraintCheck, ...] = ()
+
+    def is_passed(self, alpha: float) -> bool:
+        """Whether the effect is confirmed at a level, and every constraint is kept."""
+        return self.q < alpha and all(check.is_kept for check in self.constraints)
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,7 @@ class Verdict:
     confirmation
         What fresh seeds say; None when the rule set was no candidate.
     is_confirmed
-        Whether the confirmation's q is below alpha.
+        Whether the confirmation's q is below alpha, and every constraint is kept.
     found_by
         The source of hypotheses that the rule set came from, or all of them; "" where it was given.
     equal_sources
@@ -270,6 +278,8 @@ def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         if effect.detectable is not None:
             row |= {"detectable": effect.detectable, "changed_on_fresh_seeds": effect.changed, "seeds": effect.seeds}
         row["too_rare"] = verdict.confirmation.is_too_rare
+        if verdict.confirmation.constraints:
+            row["constraints"] = {check.constraint: check.is_kept for check in verdict.confirmation.constraints}
         row["failed_on_fresh_seeds"] = verdict.confirmation.failed
         row["failed_unguided_on_fresh_seeds"] = verdict.confirmation.failed_unguided
     return row
