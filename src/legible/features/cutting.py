@@ -5,10 +5,12 @@
 - `is_cut`: whether all that is known.
 
 Cuts lie at quantiles, always midway between neighbouring distinct values, so that an action that is taken again and
-again lies on one side whole. Of all such places the one is taken whose share of actions below is nearest to the
-quantile; quantiles that get the same place become one cut, and what would lie between them is no region. A part that
-never varies is cut into equal pieces of its range. A part that a relation negates is cut at quantiles of the distance
-from its centre, on both sides: then the regions of one side are exact images of those on the other.
+again lies on one side whole. Values are distinct when they differ by about a thousandth of the range: what hardly
+anybody could tell apart, such as actions that are all but saturated, makes no regions. Of all such places the one is
+taken whose share of actions below is nearest to the quantile; quantiles that get the same place become one cut, and
+what would lie between them is no region. A part that never varies is cut into equal pieces of its range. A part that a
+relation negates is cut at quantiles of the distance from its centre, on both sides: then the regions of one side are
+exact images of those on the other.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from legible.features.names import FeatureError
 from legible.features.space import FeatureSpace
 
 Values = NDArray[np.float32]
+# How many values of a part are told apart when it is cut.
+RESOLUTION = 1000
 
 
 class GroupLink(NamedTuple):
@@ -191,24 +195,40 @@ def _cut_frame(family: _Family, values: Values) -> _Cut:
     """Cut the first group of a family."""
     given = family.given_cuts()
     if given is not None:
-        cuts = _both_sides(given, family.twice_centre) if family.symmetric else list(given)
+        cuts = list(given)
+        if family.symmetric:
+            centre = family.twice_centre / 2
+            inner, upper = [cut for cut in cuts if cut == centre], [cut for cut in cuts if cut > centre]
+            cuts = _both_sides(inner, upper, family.twice_centre)
     elif family.symmetric:
         cuts = _symmetric_cuts(family, values)
     else:
-        cuts = _quantile_cuts(values, [k / family.count for k in range(1, family.count)])
-        cuts = cuts or _equal_pieces(family, values)
+        shares = [k / family.count for k in range(1, family.count)]
+        cuts = _quantile_cuts(values, shares, _step(family, values)) or _equal_pieces(family, values)
     kept = [i for i in range(len(cuts) + 1) if i == 0 or i == len(cuts) or cuts[i - 1] < cuts[i]]
     regions = replace(family.bounds, cuts=tuple(sorted(set(cuts))), typical=(), spread=_spread(family, values))
     return _Cut(replace(regions, typical=_typical(family, regions, values)), tuple(kept), family.count)
 
 
-def _quantile_cuts(values: Values, shares: Sequence[float]) -> list[float]:
-    """For every share the place between neighbouring values with about that share below it; none where all are one."""
-    distinct, counts = np.unique(values, return_counts=True)
-    if distinct.size < 2:
+def _step(family: _Family, values: Values) -> float:
+    """What values must differ by, about, to be distinct."""
+    width = family.bounds.high - family.bounds.low
+    if not np.isfinite(width):
+        width = float(values.max() - values.min()) if values.size else 0.0
+    return width / RESOLUTION
+
+
+def _quantile_cuts(values: Values, shares: Sequence[float], step: float) -> list[float]:
+    """For every share the place between distinct values with about that share below it; none where all are one."""
+    if not step > 0:
         return []
-    passed = np.cumsum(counts)[:-1] / values.size
-    return [_midway(distinct[k], distinct[k + 1]) for k in (int(np.abs(passed - share).argmin()) for share in shares)]
+    ordered = np.sort(values)
+    ends = np.flatnonzero(np.diff(np.rint(ordered.astype(np.float64) / step)))
+    if not ends.size:
+        return []
+    passed = (ends + 1) / values.size
+    chosen = [int(ends[np.abs(passed - share).argmin()]) for share in shares]
+    return [_midway(ordered[last], ordered[last + 1]) for last in chosen]
 
 
 def _midway(one: np.float32, other: np.float32) -> float:
@@ -224,18 +244,18 @@ def _symmetric_cuts(family: _Family, values: Values) -> list[float]:
     distances = np.abs(values - centre)
     shares = [k / count for k in range(1 if count % 2 else 2, count, 2)]
     inner = [] if count % 2 else [float(centre)]
-    if np.unique(values).size < 2:
+    step = _step(family, values)
+    found = _quantile_cuts(distances, shares, step)
+    if not found and _quantile_cuts(values, [0.5], step):  # as far on one side as on the other
+        found = [float(distances.min()) / 2] * len(shares)
+    upper = [float(np.float32(centre + distance)) for distance in found]
+    if not found:
         upper = [cut for cut in _equal_pieces(family, values) if cut > centre]
-    else:
-        found = _quantile_cuts(distances, shares) or [float(distances[0]) / 2] * len(shares)
-        upper = [float(np.float32(centre + distance)) for distance in found]
-    return _both_sides([*inner, *upper], twice)
+    return _both_sides(inner, upper, twice)
 
 
-def _both_sides(cuts: Sequence[float], twice_centre: float) -> list[float]:
-    """Cuts at and above the centre, with the mirror images of those above it."""
-    upper = [cut for cut in cuts if cut > twice_centre / 2]
-    inner = [cut for cut in cuts if cut == twice_centre / 2]
+def _both_sides(inner: Sequence[float], upper: Sequence[float], twice_centre: float) -> list[float]:
+    """Cuts above the centre with their mirror images, and one at the centre, if there is one, between them."""
     return [*(_mirrored_cut(cut, twice_centre) for cut in reversed(upper)), *inner, *upper]
 
 

@@ -23,6 +23,7 @@ from legible.guidance.kernel import check_precedence, guide_scores
 from legible.play import Observations, Scores, choose_actions
 from legible.play.choosing import take_choices
 from legible.policies import (
+    ActorPolicy,
     ChoicePolicy,
     NetworkPolicy,
     Policy,
@@ -32,6 +33,7 @@ from legible.policies import (
     save_policy,
     with_choices,
 )
+from legible.policies.policy_file import why_not_saved
 from legible.policies.protocol import as_observations
 from legible.rules import CompiledRules, Rule, RuleSet
 from legible.settings import Enforce, Precedence
@@ -268,17 +270,21 @@ class GuidedPolicy:
             Anything else worth keeping that JSON can hold.
         """
         network = self.network
-        if not isinstance(network, NetworkPolicy):
+        problem = why_not_saved(network)
+        if problem is not None:
             raise LegibleError(
-                f"only network policies can be saved, and this one is a {type(network).__name__}; save its rules "
-                "with RuleSet.to_dict instead."
+                f"only network policies can be saved: {problem}; save the rules with RuleSet.to_dict instead."
             )
         save_policy(network, path, metadata={**(metadata or {}), _GUIDANCE: json.dumps(self._documents())})
 
     def _documents(self) -> list[dict[str, Any]]:
         """The rules as plain data; a guided policy that was guided again has several, the innermost first."""
         inner = self.policy._documents() if isinstance(self.policy, GuidedPolicy) else []
-        own = {"rules": self.rules.to_dict(), "space": self.space.to_dict(), "precedence": self.precedence}
+        own: dict[str, Any] = {
+            "rules": self.rules.to_dict(),
+            "space": self.space.to_dict(),
+            "precedence": self.precedence,
+        }
         if not self.space.is_discrete:
             own["enforce"] = self.enforce
         return [*inner, own]
@@ -323,7 +329,7 @@ def _allowed(advised: Intervention, wanted: int, choices: int, best_left: int) -
     return wanted
 
 
-def with_its_rules(network: NetworkPolicy, path: str | Path) -> Policy:
+def with_its_rules(network: NetworkPolicy | ActorPolicy, path: str | Path) -> Policy:
     """Return the guided policy that a file holds, given its network; the network itself where the file has no rules."""
     text = network.metadata.get(_GUIDANCE)
     if text is None:
