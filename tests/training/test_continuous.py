@@ -121,13 +121,13 @@ def test_settings_and_budgets_that_contradict_are_refused(tmp_path) -> None:
 @pytest.mark.parametrize("algo", ["sac", "td3", "ppo"])
 def test_what_is_written_opens_and_plays_as_stable_baselines_has_it(tmp_path, algo: str) -> None:
     trained = train("Pendulum-v1", algo, 60, out=tmp_path / "p", settings=SETTINGS[algo], n_episodes=2)
-    assert trained.safetensors is None
     assert trained.normalisation is None
-    policy, model = load_policy(trained.zip), MODELS[algo].load(trained.zip)
+    model = MODELS[algo].load(trained.zip)
     observations = np.array([[1.0, 0.0, 0.5], [0.0, -1.0, -3.0]], np.float32)
-    np.testing.assert_allclose(
-        policy.predict(observations)[0], model.predict(observations, deterministic=True)[0], atol=1e-6
-    )
+    expected = model.predict(observations, deterministic=True)[0]
+    for file in (trained.zip, trained.safetensors):
+        np.testing.assert_allclose(load_policy(file).predict(observations)[0], expected, atol=1e-6)
+    assert load_policy(trained.safetensors).metadata["algorithm"] == algo.upper()
     assert trained.evaluation.episodes == 2
     assert trained.evaluation.mean_return < 0
 
@@ -148,6 +148,9 @@ def test_normalisation_is_kept_beside_the_zip(tmp_path) -> None:
     assert trained.normalisation == tmp_path / "p.normalisation.npz"
     policy = load_policy(trained.zip)
     assert policy.normalisation is not None
+    observations = np.array([[-0.5, 0.0], [0.3, 0.02]], np.float32)
+    saved = load_policy(trained.safetensors)
+    np.testing.assert_array_equal(saved.predict(observations)[0], policy.predict(observations)[0])
     assert -0.6 < policy.normalisation.mean[0] < -0.4
     # One without normalisation under the same name is not given the old statistics.
     train("Pendulum-v1", "ppo", 64, out=tmp_path / "p", settings=PPO_SETTINGS, n_episodes=1)

@@ -43,8 +43,8 @@ def train(
 ) -> None:
     """Train one policy with Stable-Baselines3, with the paper's hyperparameters where it has some.
 
-    Writes FILE.zip (for Stable-Baselines3) and, of a policy with discrete actions, FILE.safetensors. A training that
-    was stopped goes on from its last checkpoint when the same command is given again.
+    Writes FILE.zip (for Stable-Baselines3) and FILE.safetensors. A training that was stopped goes on from its last
+    checkpoint when the same command is given again.
     """
     from legible.training import choose_algorithm  # noqa: PLC0415
     from legible.training import train as train_policy  # noqa: PLC0415

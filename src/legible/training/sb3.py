@@ -1,7 +1,6 @@
 """One policy with Stable-Baselines3: training with presets, checkpoints and resuming; policies as its zip files.
 
-- `train`: trains, goes on where a stopped training left off, writes a ``.zip`` and, of a plain network, a
-  ``.safetensors`` file.
+- `train`: trains, goes on where a stopped training left off, writes a ``.zip`` and a ``.safetensors`` file.
 - `export_sb3`: any policy that is a plain network as a zip that ``DQN.load`` or ``PPO.load`` accepts.
 """
 
@@ -103,7 +102,7 @@ class TrainingResult:
     Parameters
     ----------
     zip, safetensors
-        The files; a policy whose actions are not those of one Discrete space has a zip only.
+        The files.
     steps
         Environment steps that were taken.
     evaluation
@@ -113,7 +112,7 @@ class TrainingResult:
     """
 
     zip: Path
-    safetensors: Path | None
+    safetensors: Path
     steps: int
     evaluation: PolicyEvaluation
     normalisation: Path | None = None
@@ -168,8 +167,8 @@ def train(
     seed
         Seed of the networks, the exploration and the environments.
     out
-        Where to, without or with a suffix: ``out.zip`` and, of a plain network, ``out.safetensors`` are written; what
-        observations were normalised with, if they were, goes into ``out.normalisation.npz``.
+        Where to, without or with a suffix: ``out.zip`` and ``out.safetensors`` are written; what observations were
+        normalised with, if they were, goes into ``out.normalisation.npz``, too, for the zip.
     settings
         Hyperparameters; by default the preset's.
     reward_scale
@@ -341,9 +340,9 @@ def _finish(
     normalisation = _save_normalisation(model, stem)
     policy = load_policy(model)
     if not isinstance(policy, NetworkPolicy):
-        evaluation = evaluate_policy(load_policy(zip_file), spec, n_episodes or _ACTING_EPISODES)
-        return TrainingResult(zip_file, None, model.num_timesteps, evaluation, normalisation)
-    evaluation = evaluate_policy(policy, spec, n_episodes or EVALUATION_EPISODES)
+        policy = load_policy(zip_file)  # without Stable-Baselines3
+    usual = EVALUATION_EPISODES if isinstance(policy, NetworkPolicy) else _ACTING_EPISODES
+    evaluation = evaluate_policy(policy, spec, n_episodes or usual)
     metadata = {
         **_description(spec, algo, plan, seed),
         "algorithm": algo.upper(),
