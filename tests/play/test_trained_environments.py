@@ -14,12 +14,14 @@ from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize, VecTransposeImage
 
+from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, UnfitEnvironmentError, UntrustedCodeError
 from legible.features import FeatureSpace
 from legible.guidance import GuidedPolicy
 from legible.play import collect, environment_for, evaluate_policy, play_policy
 from legible.play.recording import Recorder
 from legible.policies import FunctionPolicy, load_policy, save_policy
+from legible.study import Study
 from legible.study.check import check_env
 
 HERE = "play.test_trained_environments"
@@ -305,6 +307,16 @@ class TestNames:
         found = {finding.question: finding for finding in check_env(EnvironmentSpec("CartPole-v1"), str(folder))}
         assert found["wrappers"].details == "VecFrameStack(n_stack=2)"
         assert found["policy"].details == "reads 8 features, chooses among 2 actions"
+
+
+def test_a_study_keeps_its_wrappers(tmp_path):
+    folder, _ = train(VecFrameStack(make_vec_env("CartPole-v1"), 2), DQN, tmp_path, config="frame_stack: 2\n")
+    made = Study(tmp_path / "study", "CartPole-v1", folder, engine=InProcess())
+    again = Study.open(tmp_path / "study", engine=InProcess())  # without trust
+    for study in (made, again):
+        assert study.environment.wrappers == ("VecFrameStack(n_stack=2)",)
+    written = EnvironmentSpec("CartPole-v1", wrappers=("VecFrameStack(n_stack=2)",))  # as the report's command has it
+    assert Study(tmp_path / "study", written, folder, engine=InProcess()).environment == made.environment
 
 
 def test_statistics_of_stacked_observations_stay(tmp_path):

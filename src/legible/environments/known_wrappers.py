@@ -88,6 +88,7 @@ _TABLE: Mapping[str, _Known] = {
     "ActionSmoothingWrapper": _Known(wrappers.ActionSmoothing, _ZOO),
     "DelayedRewardWrapper": _Known(wrappers.DelayedReward, _ZOO),
     "DoneOnSuccessWrapper": _Known(wrappers.DoneOnSuccess, _ZOO),
+    "TruncatedOnSuccessWrapper": _Known(wrappers.DoneOnSuccess, _ZOO),
     "YAMLCompatResizeObservation": _Known(_resized, _ZOO),
     "AtariWrapper": _Known(wrappers.AtariGame, _SB3),
     "Monitor": _Known(_nothing, _SB3),
@@ -169,7 +170,7 @@ def parse_wrapper(text: str) -> tuple[str, dict[str, Any]]:
         if len(text) > _LONGEST_TEXT or not rest.endswith(")"):
             raise ValueError
         call = ast.parse(f"_({rest}", mode="eval").body
-        if not isinstance(call, ast.Call) or call.args:
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise ValueError
         return name, {str(pair.arg): ast.literal_eval(pair.value) for pair in call.keywords if _is_named(pair)}
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:

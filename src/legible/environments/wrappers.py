@@ -102,12 +102,12 @@ class FrameStack(_Wrapper):
         filled = padding if isinstance(padding, Mapping) else {} if padding is None else {"": padding}
         self._empty = {key: _filled(box, filled.get(key)) for key, box in boxes.items()}
         self._frames: dict[str, list[NDArray[Any]]] = {}
-        stacked = {key: self._stacked_box(key, box) for key, box in boxes.items()}
+        stacked: dict[str, spaces.Space[Any]] = {key: self._stacked_box(key, box) for key, box in boxes.items()}
         self.observation_space = spaces.Dict(stacked) if isinstance(inner, spaces.Dict) else stacked[""]
 
     def _stacked_box(self, key: str, box: spaces.Box) -> spaces.Box:
         low, high = (np.concatenate([bound] * self._n, self._axes[key]) for bound in (box.low, box.high))
-        return spaces.Box(low, high, dtype=box.dtype.type)  # type: ignore[arg-type, union-attr]
+        return spaces.Box(low, high, dtype=box.dtype.type)
 
     def _features(self, inner: FeatureSpace) -> FeatureSpace:
         earlier = [_earlier(feature, ago) for ago in range(self._n - 1, 0, -1) for feature in inner.features]
@@ -410,7 +410,7 @@ class DoneOnSuccess(_Wrapper):
         """Take a step."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._successes = self._successes + 1 if info.get("is_success", False) else 0
-        terminated = terminated or self._successes >= self._needed
+        truncated = truncated or self._successes >= self._needed
         return observation, float(reward) + self._offset, terminated, truncated, info
 
 

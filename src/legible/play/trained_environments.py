@@ -81,7 +81,7 @@ def _wrappers(said: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]:
     return (*inner, *left, *outer)
 
 
-def _pairs(written: Any) -> list[tuple[str, Mapping[str, Any]]]:
+def _pairs(written: Any) -> Sequence[tuple[str, Mapping[str, Any]]]:
     try:
         pairs = [(str(name), dict(arguments)) for name, arguments in written or ()]
     except (TypeError, ValueError) as error:
