@@ -98,14 +98,15 @@ class UnitResult:
     costs: NDArray[np.float64]
     fired: NDArray[np.int64]
     changed: NDArray[np.int64]
-    failed: NDArray[np.bool_] = None  # type: ignore[assignment]  # none failed, as in files from before there were any
-    errors: NDArray[np.str_] = None  # type: ignore[assignment]
+    failed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    errors: NDArray[np.str_] = field(default_factory=lambda: np.zeros(0, np.str_))
 
     def __post_init__(self) -> None:
-        if self.failed is None:
-            object.__setattr__(self, "failed", np.zeros(np.shape(self.returns), np.bool_))
-        if self.errors is None:
-            object.__setattr__(self, "errors", np.zeros(np.shape(self.returns), np.str_))
+        # Without these columns none failed, as in files from before there were any.
+        for name in ("failed", "errors"):
+            column = getattr(self, name)
+            if not len(column):
+                object.__setattr__(self, name, np.zeros(np.shape(self.returns), column.dtype))
 
     @property
     def played(self) -> UnitResult:
