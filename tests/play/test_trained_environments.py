@@ -23,6 +23,7 @@ from legible.play.recording import Recorder
 from legible.policies import FunctionPolicy, load_policy, save_policy
 from legible.study import Study
 from legible.study.check import check_env
+from play.spaces_environments import Pair
 
 HERE = "play.test_trained_environments"
 SEEDS = [3, 4, 5, 6]
@@ -213,6 +214,19 @@ class TestEqualToStableBaselines3:
         assert dict(found.arguments) == {"gravity": -5.0}
         given = environment_for(policy, EnvironmentSpec("LunarLander-v3", {"gravity": -9.0}))
         assert dict(given.arguments) == {"gravity": -9.0}
+
+    @pytest.mark.parametrize("how", ["files", "typed"])
+    def test_tuples_are_flattened(self, tmp_path, how):
+        def make():
+            return make_vec_env(Pair, wrapper_class=gymnasium.wrappers.FlattenObservation)
+
+        config = "env_wrapper: gymnasium.wrappers.FlattenObservation\n" if how == "files" else ""
+        folder, model = train(make(), PPO, tmp_path, config=config)
+        spec = EnvironmentSpec("play.spaces_environments:Pair", wrappers=("FlattenObservation",) * (how == "typed"))
+        assert_equal_to_sb3(folder, spec, make, model)
+        if how == "typed":
+            with pytest.raises(UnfitEnvironmentError, match="observations are a Tuple space"):
+                play_policy(load_policy(folder), "play.spaces_environments:Pair", [0])
 
     def test_a_zip_with_the_files_beside_it(self, tmp_path):
         def make():
