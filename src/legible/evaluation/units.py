@@ -105,7 +105,7 @@ class UnitResult:
         # Without these columns none failed, as in files from before there were any.
         for name in ("failed", "errors"):
             column = getattr(self, name)
-            if not len(column):
+            if not np.size(column):
                 object.__setattr__(self, name, np.zeros(np.shape(self.returns), column.dtype))
 
     @property
