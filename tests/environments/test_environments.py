@@ -448,7 +448,9 @@ def test_wrappers_are_put_around_the_innermost_first() -> None:
 @pytest.mark.parametrize(
     ("wrapper", "words"),
     [
-        ("FlattenObservation", "write it as module:class"),
+        ("NoSuch", "write it as module:class; known by name alone are VecFrameStack, "),
+        ("FrameSkip(skip=0)", "skip is a whole number of at least 1, not 0"),
+        ("FrameSkip(skip=abs(1))", r"write its arguments as FrameSkip\(name=value\)"),
         ("no_such_module:Wrapper", "cannot be put around the environment: ModuleNotFoundError"),
         ("gymnasium.wrappers:NoSuch", "AttributeError"),
         ("builtins:repr", "made a str, not a gymnasium.Env"),

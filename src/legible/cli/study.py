@@ -344,6 +344,9 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
                 f"{guess.workers}; how many rules there will be is a guess)."
             )
     study.generalise()
+    if fresh and isinstance(study.progress, Bars):
+        # What was played meanwhile tells more than the few episodes before.
+        rate = study.progress.rates.get("experiences", rate * guess.workers) / guess.workers
     left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())

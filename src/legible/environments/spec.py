@@ -23,6 +23,7 @@ from gymnasium.envs import registration
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import VectorEnv
 
+from legible.environments.known_wrappers import make_known_wrapper, parse_wrapper
 from legible.environments.spaces import UnfitEnvironmentError
 from legible.errors import LegibleError
 
@@ -36,8 +37,10 @@ _ARGUMENTS_OF_MAKE = {"max_episode_steps", "disable_env_checker"}
 _PACKAGES = (
     (r"(highway|exit|intersection|lane-keeping|merge|parking|racetrack|roundabout|two-way|u-turn)\b.*", "highway_env"),
     (r"(MiniGrid|BabyAI)-.*", "minigrid"),
-    (r"ALE/.*", "ale_py"),
+    (r"ALE/.*|\w+(NoFrameskip|Deterministic)-v[04]", "ale_py"),
 )
+NO_WRAPPERS = "none"
+"""What stands among wrappers to say that there are none, not even those that a policy was trained behind."""
 _INSTALL = {"highway_env": "legible-rl[highway]", "minigrid": "minigrid", "ale_py": "ale-py"}
 
 
@@ -53,7 +56,8 @@ class EnvironmentSpec:
         For the factory, or for ``gymnasium.make``.
     wrappers
         Wrappers to put around it, the innermost first, each as ``module:class``, such as
-        ``gymnasium.wrappers:FlattenObservation``.
+        ``gymnasium.wrappers:FlattenObservation``, or by a name that `legible.environments.known_wrappers` knows;
+        arguments may follow: ``VecFrameStack(n_stack=4)``. `NO_WRAPPERS` stands for none.
 
     Examples
     --------
@@ -73,7 +77,10 @@ class EnvironmentSpec:
         environments, such as highway-env's, take classes by such names. Specs that come from files need trust for them.
         """
         names = [self.name] if ":" in self.name else []
-        return (*names, *self.wrappers, *(text for text in _texts(self.arguments) if _is_importable(text)))
+        wrappers = [parse_wrapper(text) for text in self.wrappers]
+        names += [name for name, _ in wrappers if ":" in name]
+        texts = _texts([dict(self.arguments), *(arguments for _, arguments in wrappers)])
+        return (*names, *(text for text in texts if _is_importable(text)))
 
     def make(self, **more: Any) -> Env:
         """Make one environment."""
@@ -88,7 +95,8 @@ class EnvironmentSpec:
                 _import_package(self.name)
                 made = gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
         for wrapper in self.wrappers:
-            made = _wrapped(made, wrapper)
+            if wrapper != NO_WRAPPERS:
+                made = _wrapped(made, wrapper)
         # What draws is imported when something is first drawn.
         return made if made.render_mode is None else _Drawn(made)
 
@@ -100,7 +108,7 @@ class EnvironmentSpec:
         it then takes ``autoreset_mode="Disabled"`` and ``copy=False``, and ``reset`` a list of seeds with a
         ``reset_mask``. Wrappers and time limits around the single environment rule the vector form out.
         """
-        if self.wrappers:
+        if any(wrapper != NO_WRAPPERS for wrapper in self.wrappers):
             return None
         _import_package(self.name)
         spec = None if self._factory() is not None else _registered(self.name.rpartition(":")[2])
@@ -271,15 +279,16 @@ def _import_package(env_id: str) -> None:
                 ) from error
 
 
-def _wrapped(env: Env, name: str) -> Env:
-    """Put a wrapper, named as ``module:class``, around an environment."""
+def _wrapped(env: Env, text: str) -> Env:
+    """Put a wrapper, named as ``module:class`` or by a known name, around an environment."""
+    name, arguments = parse_wrapper(text)
     module_name, colon, attribute = name.partition(":")
-    if not colon:
-        raise UnfitEnvironmentError(f"wrapper {name!r}: write it as module:class.")
     try:
+        if not colon:
+            return make_known_wrapper(env, name, arguments)
         wrapper = getattr(importlib.import_module(module_name), attribute)
-        return _checked(wrapper(env), name)
-    except UnfitEnvironmentError:
+        return _checked(wrapper(env, **arguments), name)
+    except LegibleError:
         raise
     except Exception as error:
         raise UnfitEnvironmentError(

@@ -190,17 +190,16 @@ class UnitResult:
     costs: NDArray[np.float64]
     fired: NDArray[np.int64]
     changed: NDArray[np.int64]
-    failed: NDArray[np.bool_] = None  # type: ignore[assignment]  # none failed, as in files from before there were any
-    errors: NDArray[np.str_] = None  # type: ignore[assignment]
-    taken: NDArray[np.int64] = None  # type: ignore[assignment]
+    failed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    errors: NDArray[np.str_] = field(default_factory=lambda: np.zeros(0, np.str_))
+    taken: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def __post_init__(self) -> None:
-        if self.failed is None:
-            object.__setattr__(self, "failed", np.zeros(np.shape(self.returns), np.bool_))
-        if self.errors is None:
-            object.__setattr__(self, "errors", np.zeros(np.shape(self.returns), np.str_))
-        if self.taken is None:
-            object.__setattr__(self, "taken", np.zeros((len(self.returns), 0), np.int64))
+        # Without these columns none failed, as in files from before there were any, and nobody counted.
+        for name in _NOT_ALWAYS:
+            column = getattr(self, name)
+            if not np.size(column):
+                object.__setattr__(self, name, np.zeros((len(self.returns), *column.shape[1:]), column.dtype))
 
     @property
     def played(self) -> UnitResult:

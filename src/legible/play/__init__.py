@@ -8,6 +8,7 @@
 - `recording`: episodes step by step, and again by their actions.
 - `experiences`: what a policy saw and did, as columns; `collect`.
 - `returns`: episodes and mean returns of any policy in any environment.
+- `trained_environments`: the environment as a policy was trained in it.
 - `stages`: the stages of a study that play episodes, each with seeds of its own.
 """
 
@@ -56,6 +57,7 @@ from legible.play.slots import (
     make_space_slots,
 )
 from legible.play.stages import STAGE_EPISODES, STAGES, Known, Stage, declare_stage, stage_seeds
+from legible.play.trained_environments import environment_for
 
 __all__ = [
     "DEFAULT_BATCH",
@@ -102,6 +104,7 @@ __all__ = [
     "choose_row",
     "collect",
     "declare_stage",
+    "environment_for",
     "episode_seeds",
     "evaluate_policy",
     "find_way",

@@ -25,7 +25,7 @@ from legible.guidance import GuidedPolicy
 from legible.hypotheses import SourceInput, open_sources
 from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
-from legible.play import STAGES, Experiences, Known, check_studied, stage_seeds
+from legible.play import STAGES, Experiences, Known, check_studied, environment_for, stage_seeds
 from legible.play.experiences import ExperienceSetup
 from legible.policies import Policy, with_choices
 from legible.relations import (
@@ -130,6 +130,7 @@ class Study:
         self.environment = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
         self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options)
+        self.environment = environment_for(self.policy, self.environment)
         self.seed = seed
         self.engine = engine or LocalProcesses()
         self.progress = progress or ignore_progress
