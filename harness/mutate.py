@@ -2,11 +2,13 @@
 
 - `MODULES`: the modules, and the tests that judge them.
 - `run_mutate`: draws mutants, runs the tests on each, and counts; `MutateResult`: what was noticed and what was not.
+- `known_equivalent`: mutants that change nothing; `key_of`: what tells a mutant from any other.
 
 Every worker has a copy of the sources, so that the tree itself never changes. numba's cache does not notice a change in
 another module, so the cached kernels of everything that imports the changed module go, too.
 
-``equivalent_mutants.toml`` lists mutants that change nothing, each with the reason; they are not counted.
+``equivalent_mutants.toml`` lists mutants that change nothing, each with the reason; they are not counted. Its entries
+have the keys ``module``, ``text``, ``before``, ``after``, ``why`` and, where a module has several such, ``which``.
 """
 
 from __future__ import annotations
@@ -153,26 +155,32 @@ def run_mutate(
 
 def _draw(modules: tuple[str, ...], per_module: int, seed: int) -> tuple[list[tuple[str, Mutant]], int]:
     """Return mutants of every module, and how many were left out because they are known to change nothing."""
-    known = _equivalent()
+    known = known_equivalent()
     drawn: list[tuple[str, Mutant]] = []
     left_out = 0
     for name in modules:
         mutants = mutants_of((ROOT / "src/legible" / name).read_text("utf-8"))
         random.Random(f"{seed} {name}").shuffle(mutants)
-        kept = [(name, mutant) for mutant in mutants[:per_module] if _key(name, mutant) not in known]
+        kept = [(name, mutant) for mutant in mutants[:per_module] if key_of(name, mutant) not in known]
         left_out += min(per_module, len(mutants)) - len(kept)
         drawn += kept
     random.Random(seed).shuffle(drawn)
     return drawn, left_out
 
 
-def _equivalent() -> set[tuple[str, str, str, str]]:
-    document: dict[str, Any] = read_toml(EQUIVALENT, LegibleError) if EQUIVALENT.exists() else {}
-    return {(e["module"], e["text"], e["before"], e["after"]) for e in document.get("mutants", ())}
+Key = tuple[str, str, str, str, int]
 
 
-def _key(name: str, mutant: Mutant) -> tuple[str, str, str, str]:
-    return name, mutant.text, mutant.before, mutant.after
+def known_equivalent() -> dict[Key, str]:
+    """Return the mutants that are known to change nothing, and why they do not."""
+    document: dict[str, Any] = read_toml(EQUIVALENT, LegibleError)
+    entries: list[dict[str, Any]] = document["mutants"]
+    return {(e["module"], e["text"], e["before"], e["after"], e.get("which", 0)): e["why"] for e in entries}
+
+
+def key_of(name: str, mutant: Mutant) -> Key:
+    """What tells a mutant of a module from any other."""
+    return name, mutant.text, mutant.before, mutant.after, mutant.which
 
 
 def _copy(source: Path, target: Path) -> Path:
@@ -273,7 +281,7 @@ def _run(tree: Path, tests: tuple[str, ...], limit: float | None) -> bool:
 def save_result(result: MutateResult, path: Path) -> None:
     """Write the counts and the mutants that were not noticed as JSON."""
     missed = [
-        {"module": name, "line": m.line, "text": m.text, "before": m.before, "after": m.after}
+        {"module": name, "line": m.line, "text": m.text, "before": m.before, "after": m.after, "which": m.which}
         for name, m in result.unnoticed
     ]
     document = {
