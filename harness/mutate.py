@@ -23,6 +23,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -233,19 +234,22 @@ def _is_noticed(tree: Path, name: str, mutant: Mutant, limit: float) -> bool:
 
 def _cached_kernels(tree: Path, name: str) -> list[Path]:
     """Return numba's files of a module and of everything that imports it, directly or not."""
-    source = tree / "src"
-    stale = {_dotted(Path("legible") / name)}
-    imports = {_dotted(p.relative_to(source)): _imports(p) for p in source.rglob("*.py")}
-    while True:
-        more = {module for module, names in imports.items() if names & stale} - stale
-        if not more:
-            break
-        stale |= more
-    found = []
-    for module in stale:
-        folder = (source / module.replace(".", "/")).parent / "__pycache__"
-        found += list(folder.glob(f"{module.rsplit('.', 1)[-1]}.*.nb?"))
+    found: list[Path] = []
+    for module in _users(name):
+        folder = (tree / "src" / module.replace(".", "/")).parent / "__pycache__"
+        found += folder.glob(f"{module.rsplit('.', 1)[-1]}.*.nb?")
     return found
+
+
+@cache
+def _users(name: str) -> set[str]:
+    """Return a module and everything that imports it, directly or not."""
+    source = ROOT / "src"
+    users = {_dotted(Path("legible") / name)}
+    imports = {_dotted(p.relative_to(source)): _imports(p) for p in source.rglob("*.py")}
+    while more := {module for module, names in imports.items() if names & users} - users:
+        users |= more
+    return users
 
 
 def _dotted(path: Path) -> str:
