@@ -57,7 +57,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/mining/test_ripper_learner.py",
         "tests/mining/test_ripper_kernels.py",
     ),
-    "mining/ripper/encoding.py": ("tests/mining/test_ripper_classifier.py", "tests/mining/test_ripper_learner.py"),
+    "mining/ripper/encoding.py": ("tests/mining/test_ripper_encoding.py", "tests/mining/test_ripper_classifier.py"),
     "mining/ripper/kernels.py": ("tests/mining/test_ripper_kernels.py", "tests/mining/test_ripper_learner.py"),
     "mining/ripper/learner.py": ("tests/mining/test_ripper_learner.py", "tests/mining/test_ripper_classifier.py"),
     "mining/ripper/rules.py": ("tests/mining/test_ripper_learner.py", "tests/mining/test_ripper_classifier.py"),

@@ -206,6 +206,7 @@ def test_compiled_rules_keep_sets_apart_and_check_the_width() -> None:
     one, two = parse_rule("+Go <- speed > 1", SPACE), parse_rule("-Go <- lane = 1", SPACE)
     compiled = CompiledRules.compile([RuleSet((one, two)), RuleSet(()), [two]])
     assert compiled.set_starts.tolist() == [0, 2, 2, 3]
+    assert compiled.positive.tolist() == [True, False, False]
     with pytest.raises(RuleError, match=r"\(n, ≥3\), got \(1, 2\)"):
         compiled.matches(np.zeros((1, 2)))
     assert compiled.matches(np.zeros((1, 3))).tolist() == [[False, False, False]]
