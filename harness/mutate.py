@@ -43,13 +43,17 @@ MODULES: dict[str, tuple[str, ...]] = {
     "features/intervals.py": ("tests/features",),
     "play/choosing.py": ("tests/play/test_choosing.py", "tests/play/test_episodes.py"),
     "play/episodes.py": ("tests/play/test_episodes.py", "tests/play/test_choosing.py"),
-    "play/experiences.py": ("tests/play/test_experiences.py",),
+    "play/experiences.py": ("tests/play/test_experiences.py", "tests/test_data_frames.py"),
     "mining/importance.py": (
         "tests/mining/test_lime.py",
         "tests/mining/test_mining.py",
         "tests/mining/test_methods.py",
     ),
-    "mining/mining.py": ("tests/mining/test_mining.py", "tests/mining/test_methods.py"),
+    "mining/mining.py": (
+        "tests/mining/test_mining.py",
+        "tests/mining/test_methods.py",
+        "tests/test_data_frames.py",
+    ),
     "mining/lime/lime.py": ("tests/mining/test_lime.py",),
     "mining/lime/regression.py": ("tests/mining/test_lime.py",),
     "mining/lime/sampling.py": ("tests/mining/test_lime.py",),
@@ -75,7 +79,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evaluation/statistics.py": ("tests/evaluation/test_statistics.py",),
     "evaluation/units.py": ("tests/evaluation",),
     "evaluation/verdicts.py": ("tests/evaluation",),
-    "improvement/composition.py": ("tests/evaluation",),
+    "improvement/composition.py": ("tests/evaluation", "tests/test_data_frames.py"),
     "environments/pacman/kernel.py": ("tests/environments/pacman",),
     "streams.py": ("tests/test_streams.py", "tests/play/test_choosing.py"),
 }
