@@ -63,7 +63,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "mining/ripper/encoding.py": ("tests/mining/test_ripper_encoding.py", "tests/mining/test_ripper_classifier.py"),
     "mining/ripper/kernels.py": ("tests/mining/test_ripper_kernels.py", "tests/mining/test_ripper_learner.py"),
-    "mining/ripper/learner.py": ("tests/mining/test_ripper_learner.py", "tests/mining/test_ripper_classifier.py"),
+    "mining/ripper/learner.py": (
+        "tests/mining/test_ripper_learner.py",
+        "tests/mining/test_ripper_kernels.py",
+        "tests/mining/test_ripper_classifier.py",
+    ),
     "mining/ripper/rules.py": ("tests/mining/test_ripper_learner.py", "tests/mining/test_ripper_classifier.py"),
     "relations/cuts.py": ("tests/relations/test_relations.py", "tests/relations/test_file.py"),
     "relations/generalisation.py": ("tests/relations/test_relations.py",),
@@ -80,7 +84,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evaluation/units.py": ("tests/evaluation",),
     "evaluation/verdicts.py": ("tests/evaluation",),
     "improvement/composition.py": ("tests/evaluation", "tests/test_data_frames.py"),
-    "environments/pacman/kernel.py": ("tests/environments/pacman",),
+    "environments/pacman/kernel.py": (
+        "tests/environments/pacman/test_kernel.py",
+        "tests/environments/pacman/test_env.py",
+    ),
     "streams.py": ("tests/test_streams.py", "tests/play/test_choosing.py"),
 }
 
