@@ -349,7 +349,7 @@ class StudySettings:
         'Where the rule sets that are tested come from, separated by commas: "mined" (the paper: mined rules, '
         'generalised), "alone" (the same rules, each by itself), "searched" (rules that the policy does not follow '
         'itself), "yours" (rules that you give).',
-    ] = "mined,alone,searched,yours"
+    ] = "mined,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
@@ -370,7 +370,6 @@ class StudySettings:
     def paper(cls) -> StudySettings:
         """The paper's settings, and the authors' own where it is silent."""
         return cls(
-            sources="mined,yours",
             mining=MiningSettings.paper(),
             evaluation=EvaluationSettings(method="paper"),
             improvement=ImprovementSettings(episodes=1000, order="negative-first"),
