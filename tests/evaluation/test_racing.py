@@ -16,8 +16,9 @@ from legible.evaluation import evaluate, play_on_same_seeds
 from legible.evaluation.baselines import random_tests
 from legible.evaluation.changes import NEVER, first_changes
 from legible.evaluation.pairs import PairedPlay
-from legible.evaluation.racing import SURE, Rung, in_standard_errors, is_dropped, is_sure, t_test
+from legible.evaluation.racing import SURE, Rung, is_dropped, is_sure
 from legible.evaluation.recorded import STEPS, UnguidedRecord, find_repetition
+from legible.evaluation.statistics import standing_of_changed
 from legible.evaluation.units import Setup, Unit, UnitResult, record_unit, run_units
 from legible.hypotheses import Hypotheses, MeasuredEffect
 from legible.policies import Policy, load_policy
@@ -308,11 +309,14 @@ def test_who_is_dropped() -> None:
     assert not is_sure(Rung(24, 3, SURE))
 
 
-def test_standard_errors_by_hand() -> None:
-    assert in_standard_errors(np.array([1.0, 3.0])) == 2.0
-    assert in_standard_errors(np.array([4.0])) == -np.inf
-    assert in_standard_errors(np.zeros(5)) == 0.0
-    assert in_standard_errors(np.ones(5)) == np.inf
-    assert t_test(np.array([-1.0, 1.0])) == 0.5
-    assert t_test(np.empty(0)) == 1.0
-    assert t_test(np.ones(5)) == 0.0
+def test_standings_by_hand() -> None:
+    def z_and_p(*changed: float) -> tuple[float, float]:
+        standing = standing_of_changed(np.array(changed), 10)
+        return standing.z, standing.p
+
+    assert z_and_p(1.0, 3.0)[0] == 2.0
+    assert z_and_p(4.0) == (-np.inf, 1.0)  # one change says nothing, however large
+    assert z_and_p() == (-np.inf, 1.0)
+    assert z_and_p(0.0, 0.0, 0.0)[0] == 0.0
+    assert z_and_p(1.0, 1.0, 1.0) == (np.inf, 0.0)
+    assert z_and_p(-1.0, 1.0)[1] == 0.5

@@ -435,7 +435,8 @@ def _print_verdicts(study: Study) -> None:
             found = confirmation.effect
             effect = f"{signed(found.mean)}\n({signed(found.low)} to {signed(found.high)})"
             tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
-        confirmed = "yes" if verdict.is_confirmed else "no"
+        rare = confirmation is not None and confirmation.is_too_rare
+        confirmed = "yes" if verdict.is_confirmed else "too rare to tell" if rare else "no"
         rows.append((_words(study, verdict.rule_set), effect, tests, confirmed))
     if rows:
         columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")

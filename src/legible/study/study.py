@@ -552,14 +552,15 @@ class Study:
 
     @property
     def leaves_rules_out(self) -> bool:
-        """Whether explanations play the rule sets without each of their rules: unless that takes longer than screening.
+        """Whether explanations play rule sets without each of their rules: unless that takes longer than the evaluation.
 
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
         """
         evaluation = self.evaluation
         rules = sum(len(verdict.rule_set) for verdict in top_weaknesses(evaluation))
-        screened = (1 + len(evaluation.verdicts)) * evaluation.settings.episodes
-        return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= screened
+        known = Known(len(evaluation.verdicts), len(evaluation.weaknesses))
+        most = sum(STAGES[name].episodes(self.settings, known) for name in ("screening", "racing"))
+        return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= most
 
     def write_report(
         self, path: str | Path | None = None, *, others: Mapping[str, str | Path | Policy] | None = None
