@@ -129,8 +129,6 @@ def test_refusals_are_one_line(legible, tmp_path, words, said) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "name", "said"),
     [
-        ("SAC", "Pendulum-v1", "actions are a Box space"),
-        ("PPO", f"{HERE}:Walk", "actions are a MultiDiscrete space"),
         ("SAC", f"{HERE}:Goal", "observations are a Dict space"),
         ("DQN", f"{HERE}:Picture", "the policy reads pictures"),
         ("RecurrentPPO", "CartPole-v1", "the policy remembers earlier observations"),

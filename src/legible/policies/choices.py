@@ -147,12 +147,18 @@ class ChoicePolicy:
             policy: Any = self.policy
             scores = as_scores(policy.part_scores(observations), n, self.n_actions)
             return Wishes(scores, np.zeros((n, len(groups)), np.int64))
+        shown = observations.reshape(n, *self._observation_shape)
         if keys is None or steps is None or not self.stochastic:
-            raw, _ = self.policy.predict(observations, deterministic=True)
+            raw, _ = self.policy.predict(shown, deterministic=True)
         else:
-            raw = _draw(self.policy, observations, keys, steps)
+            raw = _draw(self.policy, shown, keys, steps)
         actions = self._checked(np.asarray(raw).reshape(n, -1))
         return Wishes(as_scores(scores_of(groups, actions), n, self.n_actions), actions)
+
+    @property
+    def _observation_shape(self) -> tuple[int, ...]:
+        space = self.policy.observation_space
+        return (len(self.space),) if space is None else tuple(space.shape or ())
 
     def _checked(self, actions: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return actions within their bounds, or say which is not; what is beyond by rounding is put back on them."""
