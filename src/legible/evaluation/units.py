@@ -199,7 +199,8 @@ class UnitResult:
         for name in _NOT_ALWAYS:
             column = getattr(self, name)
             if not np.size(column):
-                object.__setattr__(self, name, np.zeros((len(self.returns), *column.shape[1:]), column.dtype))
+                shape = (*np.shape(self.returns), 0) if name == "taken" else np.shape(self.returns)
+                object.__setattr__(self, name, np.zeros(shape, column.dtype))
 
     @property
     def played(self) -> UnitResult:
