@@ -105,7 +105,18 @@ def main(quick: bool = False) -> None:
     console = Console()
     seeds, studies = (600, 20) if quick else (3000, 150)
     table = Table(title=f"{studies} drawn studies a fault and budget, 20 rule sets without effect beside it")
-    columns = ("level", "fault", "effect", "changed", "paper: found", "false", "steps", "race, same power: steps", "ratio", "race, same steps: found")
+    columns = (
+        "level",
+        "fault",
+        "effect",
+        "changed",
+        "paper: found",
+        "false",
+        "steps",
+        "race, same power: steps",
+        "ratio",
+        "race, same steps: found",
+    )
     for column in columns:
         table.add_column(column, justify="left" if column in ("level", "fault") else "right")
     papers, curves = [], []
@@ -115,7 +126,13 @@ def main(quick: bool = False) -> None:
         curve = [Power.of([race_study(pool, budget, seed) for seed in range(studies)]) for budget in BUDGETS]
         papers.append(paper)
         curves.append(curve)
-        table.add_row(planted.level, f"{planted.rule} ({planted.share:g})", f"{pool.effect:.0f}", f"{pool.rarity:.0%}", *_cells(paper, curve))
+        table.add_row(
+            planted.level,
+            f"{planted.rule} ({planted.share:g})",
+            f"{pool.effect:.0f}",
+            f"{pool.rarity:.0%}",
+            *_cells(paper, curve),
+        )
     table.add_section()
     for name, chosen in _groups():
         paper = Power.mean([papers[i] for i in chosen])

@@ -114,9 +114,7 @@ def race_study(pool: Pool, settings: EvaluationSettings, seed: int) -> Outcome:
 def _outcome(candidates: list[_RuleSet], p: list[float], settings: EvaluationSettings, steps: int) -> Outcome:
     q = benjamini_hochberg(p)
     confirmed = [of for of, value in zip(candidates, q, strict=True) if value < settings.alpha]
-    return Outcome(
-        found=any(not of.signed for of in confirmed), false=any(of.signed for of in confirmed), steps=steps
-    )
+    return Outcome(found=any(not of.signed for of in confirmed), false=any(of.signed for of in confirmed), steps=steps)
 
 
 class _Stage:

@@ -437,14 +437,14 @@ class Study:
             seed=self.seed,
             settings=self.settings.evaluation,
             sources=open_sources(names, known),
-            run=self.runner("screening", "confirmation"),
+            run=self.runner("screening", "confirmation", rule_sets=len(self.rule_sets)),
         )
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
         """What units of work share: policy, environment, and what they are guided with."""
         return Setup(self._player(), self.environment, tuple(treatments), self.settings.play)
 
-    def runner(self, *stages: str, of: int = 0) -> Runner:
+    def runner(self, *stages: str, of: int = 0, rule_sets: int = 0) -> Runner:
         """Return how units are run for this study: on its engine, and no unit that the folder holds.
 
         Parameters
@@ -453,11 +453,13 @@ class Study:
             What the successive calls are called in progress; the last name stays.
         of
             Episodes of all calls together, where they are known.
+        rule_sets
+            How many rule sets are raced, where that is known.
         """
         return StageRunner(
             stages or ("episodes",),
             of,
-            expected=expected_episodes(self.settings),
+            expected=expected_episodes(self.settings, rule_sets),
             engine=NoEngine(self.folder) if self._reading else self.engine,
             store_of=self._folder.results,
             fingerprint=self.fingerprint,
@@ -552,7 +554,7 @@ class Study:
 
     @property
     def leaves_rules_out(self) -> bool:
-        """Whether explanations play rule sets without each of their rules: unless that takes longer than the evaluation.
+        """Whether explanations play rule sets without each of their rules: unless that takes longer than evaluating.
 
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
         """
