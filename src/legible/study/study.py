@@ -525,6 +525,11 @@ class Study:
         """How random play, constant choices and other policies do beside the policy and the guided policy."""
         return self._read("references", self._compare_references)
 
+    @property
+    def other_policies(self) -> dict[str, str]:
+        """The paths or addresses of other policies that it is compared with, by name."""
+        return self._others.sources
+
     def _compare_references(self) -> References:
         return compare_with_references(self, self._others.references(load=not self._reading))
 
