@@ -16,8 +16,9 @@ from legible.evaluation import evaluate, play_on_same_seeds
 from legible.evaluation.baselines import random_tests
 from legible.evaluation.changes import NEVER, first_changes
 from legible.evaluation.pairs import PairedPlay
-from legible.evaluation.racing import SURE, Rung, in_standard_errors, is_dropped, is_sure, t_test
+from legible.evaluation.racing import SURE, Rung, is_dropped, is_sure
 from legible.evaluation.recorded import STEPS, UnguidedRecord, find_repetition
+from legible.evaluation.statistics import standing_of_changed
 from legible.evaluation.units import Setup, Unit, UnitResult, record_unit, run_units
 from legible.hypotheses import Hypotheses, MeasuredEffect
 from legible.policies import Policy, load_policy
@@ -309,10 +310,12 @@ def test_who_is_dropped() -> None:
 
 
 def test_standard_errors_by_hand() -> None:
-    assert in_standard_errors(np.array([1.0, 3.0])) == 2.0
-    assert in_standard_errors(np.array([4.0])) == -np.inf
-    assert in_standard_errors(np.zeros(5)) == 0.0
-    assert in_standard_errors(np.ones(5)) == np.inf
-    assert t_test(np.array([-1.0, 1.0])) == 0.5
-    assert t_test(np.empty(0)) == 1.0
-    assert t_test(np.ones(5)) == 0.0
+    assert standing_of_changed(np.array([1.0, 3.0]), 10).z == pytest.approx(2.0)
+    assert standing_of_changed(np.array([1.0, 3.0]), 10).difference == pytest.approx(0.4)
+    assert standing_of_changed(np.array([4.0]), 10).z == -np.inf
+    assert standing_of_changed(np.zeros(5), 10).z == 0.0
+    assert standing_of_changed(np.ones(5), 10).z == np.inf
+    assert standing_of_changed(np.array([-1.0, 1.0]), 10).p == 0.5
+    assert standing_of_changed(np.empty(0), 10).p == 1.0
+    assert standing_of_changed(np.ones(5), 10).p == 0.0
+    assert standing_of_changed(np.ones(4), 10, invented_loss=4.0).z == 0.0

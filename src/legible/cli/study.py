@@ -193,6 +193,7 @@ def improve(choice: StudyChoice) -> None:
     ]
     if rows:
         console.print(table(("Tried", "Mean return", "Kept"), rows, right=("Mean return",)))
+    _print_figures(study)
     console.print(verdict_sentence(study.evaluation, improvement), soft_wrap=True, markup=False)
     if len(improvement.composition):
         console.print(f"Rules of the guided policy: {study.folder / 'composition.json'}", soft_wrap=True, markup=False)
@@ -369,6 +370,8 @@ def _print_findings(study: Study) -> None:
         console.print(grid)
     if explanations and not study.leaves_rules_out:
         console.print("Which rules of a set make the difference was not played: it takes longer than all the rest.")
+    console.print()
+    _print_figures(study)
     for note in study.evaluation.notes:
         console.print(note, soft_wrap=True)
     play = study.settings.play
@@ -377,6 +380,18 @@ def _print_findings(study: Study) -> None:
     console.print(f"How it was played: {play.words}.{more}", soft_wrap=True)
     _remark_on_relations(study)
     console.print()
+
+
+def _print_figures(study: Study) -> None:
+    """The policy alone and guided by every objective, whichever was asked for, and whether constraints are kept."""
+    from legible.evaluation.figures import figure_table  # noqa: PLC0415
+
+    columns, rows = figure_table(study.improvement.figure_rows())
+    out().print(table(columns, rows, right=columns[1:]))
+    for check in study.improvement.constraints():
+        kept = "is kept" if check.is_kept else "is not shown to be kept"
+        interval = confidence_interval(check.effect.mean, check.effect.low, check.effect.high)
+        out().print(f"The constraint {check.constraint!r} {kept}: {interval}.", soft_wrap=True, markup=False)
 
 
 def _remark_on_relations(study: Study) -> None:
@@ -461,6 +476,9 @@ def _improvement(study: Study) -> dict[str, Any]:
         "composition": [rule.text(space) for rule in improvement.composition.rules],
         "steps": len(improvement.steps),
         "accepted": len(improvement.rule_sets),
+        "objective": improvement.evaluation_settings.objective,
+        "figures": improvement.figure_rows(),
+        "constraints": improvement.constraints(),
     }
 
 
