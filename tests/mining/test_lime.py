@@ -496,6 +496,13 @@ def test_importance_is_saved_whole(tmp_path: Any) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ImportanceError, match="holds no importances"):
             Importance.load(tmp_path / name)
+    with np.load(path) as data:
+        changed = {name: data[name] for name in data.files}
+    np.savez(tmp_path / "damaged.npz", **(changed | {"weights": changed["weights"] + 1}))
+    np.savez(tmp_path / "objects.npz", weights=np.array([{}]), intercepts=np.array([{}]))  # which would be unpickled
+    for name in ("damaged.npz", "objects.npz"):
+        with pytest.raises(ImportanceError, match="holds no importances"):
+            Importance.load(tmp_path / name)
     np.savez(tmp_path / "other.npz", scores=np.zeros(3))
     with pytest.raises(ImportanceError, match="holds no importances"):
         Importance.load(tmp_path / "other.npz")

@@ -20,7 +20,7 @@ from typing import Any
 from legible.imports import optional_package
 from legible.policies.protocol import PolicyError
 
-TRAINING = "training"
+ENVIRONMENT_NEEDS = "environment_needs"
 """Entry of a policy's metadata that says what its environment needs: plain data, which may come from any file.
 
 ``env_arguments``, ``wrappers`` as pairs of full name and arguments, ``frame_stack``, and ``frame_padding``: what stands
