@@ -11,12 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from legible.environments import Env, EnvironmentSpec, UnfitEnvironmentError, refuse_named_code
-from legible.environments.known_wrappers import KNOWN_WRAPPERS, known_name, parse_wrapper, wrapper_text
-from legible.environments.spec import NO_WRAPPERS
+from legible.environments import (
+    KNOWN_WRAPPERS,
+    NO_WRAPPERS,
+    Env,
+    EnvironmentSpec,
+    UnfitEnvironmentError,
+    known_name,
+    parse_wrapper,
+    refuse_named_code,
+    wrapper_text,
+)
 from legible.policies import Policy
 from legible.policies.rl_zoo import ENVIRONMENT_NEEDS
 
+_LONGEST_NAME = 100
 _E = TypeVar("_E", bound="EnvironmentSpec | Env")
 
 
@@ -99,7 +108,8 @@ def _known_or_given(name: str, arguments: Mapping[str, Any], given: list[str]) -
             return text if own else wrapper_text(written, arguments)
     known = known_name(name)
     if known is None:
-        module, _, _ = name.rpartition(".")
+        name = name[:_LONGEST_NAME]
+        module, _, plain = name.rpartition(".")
         typed = wrapper_text(f"{module or 'MODULE'}:{plain}", {})
         raise UnfitEnvironmentError(
             f"the policy was trained behind the wrapper {name}, which legible does not know and does not import "
