@@ -44,7 +44,9 @@ FEW = StudySettings(
     # Rules that keep random actions away help so much that few episodes show it.
     play=PlaySettings(epsilon=0.2, epsilon_when_guided=False),
     mining=MiningSettings(lime_states=20, lime_samples=1000),
-    evaluation=EvaluationSettings(episodes=30, confirmation_episodes=60),
+    evaluation=EvaluationSettings(
+        rungs=2, race_seeds=100, confirmation_changes=200, confirmation_seeds=500, confirmation_episodes=60
+    ),
     improvement=ImprovementSettings(episodes=30, final_episodes=60, most_candidates=3),
 )
 

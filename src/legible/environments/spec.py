@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -84,6 +85,8 @@ class EnvironmentSpec:
     def make(self, **more: Any) -> Env:
         """Make one environment."""
         arguments = {**self.arguments, **more}
+        if arguments.get("render_mode") is not None:
+            _draw_without_display()
         factory = self._factory()
         with self._explained():
             if factory is not None:
@@ -135,7 +138,9 @@ class EnvironmentSpec:
         except LegibleError:
             raise
         except gymnasium.error.Error as error:
-            raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}") from error
+            missing = isinstance(error, DependencyNotInstalled) and "mujoco" in str(error).lower()
+            hint = " It comes with pip install 'legible-rl[mujoco]', too." if missing else ""
+            raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}{hint}") from error
         except Exception as error:
             raise UnfitEnvironmentError(
                 f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}."
@@ -236,6 +241,13 @@ class _Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
             name = self.spec.id if self.spec is not None else type(self.unwrapped).__name__
             hint = " It comes with pip install 'legible-rl[human]', too." if "pygame" in str(error) else ""
             raise CannotDrawError(f"environment {name!r} cannot be drawn: {error}.{hint}") from error
+
+
+def _draw_without_display() -> None:
+    """Let MuJoCo draw pictures on machines without a screen: left alone, it looks for one and fails."""
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.platform.startswith("linux") and not screen:
+        os.environ.setdefault("MUJOCO_GL", "egl")
 
 
 def _registered(env_id: str) -> registration.EnvSpec | None:

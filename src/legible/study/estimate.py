@@ -3,6 +3,7 @@
 - `measure_rate`: episodes a second in one process.
 - `planned_episodes`: how many episodes the stages of a study play.
 - `estimate`: both together.
+- `search_budget`: environment steps that the search of a study may take.
 - `settings_for`: settings with units of work of a size that suits an environment.
 """
 
@@ -24,6 +25,7 @@ from legible.study.running import run_within_limit
 RULES_PER_ACTION = 15
 SHARE_OF_CANDIDATES = 0.1
 EXPLAINED_RULES = 12
+NATIVE_SEARCH_STEPS = 15_000_000
 # A lot whose rate differs by more than this factor from the one before is played again, at most so often.
 DIFFERENT, MOST_REPLAYS = 3.0, 2
 
@@ -138,10 +140,16 @@ def planned_episodes(settings: StudySettings, known: Known, *, collected: bool =
     collected
         Whether the experiences are there already.
     """
-    stages = [stage for stage in STAGES.values() if stage.step != "baseline"]
+    stages = [stage for stage in STAGES.values() if stage.step != "baseline" and stage.seeds(settings, known)]
     return {
         stage.name: 0 if collected and stage.step == "collect" else stage.episodes(settings, known) for stage in stages
     }
+
+
+def expected_episodes(settings: StudySettings) -> dict[str, int]:
+    """Return how many episodes stages play at least if they play any: they learn only step by step how many more."""
+    evaluation = settings.evaluation
+    return {"racing": evaluation.race_seeds, "racing confirmation": 2 * (evaluation.confirmation_changes or 1)}
 
 
 def estimate(
@@ -150,15 +158,41 @@ def estimate(
     """Estimate what a study takes; with `rule_sets`, what is left of it once the rules are known."""
     rate = rate or measure_rate(setup, engine=engine, time_limit=settings.time_limit or None)
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
-    guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES)
+    references = 1 + min(setup.policy.n_actions, settings.references.most_constants)
+    guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES, references)
     return Estimate(rate, planned_episodes(settings, guess, collected=rule_sets is not None), engine.workers or 1)
+
+
+def search_budget(settings: StudySettings, environment: EnvironmentSpec, rule_sets: int, length: float) -> int:
+    """Return the environment steps that the search of a study may take.
+
+    Parameters
+    ----------
+    settings, environment
+        Of the study.
+    rule_sets
+        How many there are without it.
+    length
+        Steps of an episode, on average.
+    """
+    if settings.search.budget:
+        return settings.search.budget
+    if is_native(environment):
+        return NATIVE_SEARCH_STEPS
+    known = Known(rule_sets, round(SHARE_OF_CANDIDATES * rule_sets), EXPLAINED_RULES)
+    return round(sum(planned_episodes(settings, known).values()) * length)
+
+
+def is_native(environment: EnvironmentSpec) -> bool:
+    """Whether an environment can be stepped in whole batches."""
+    envs = environment.make_batch(1)
+    if envs is None:
+        return False
+    envs.close()
+    return True
 
 
 def settings_for(environment: EnvironmentSpec, settings: StudySettings | None = None) -> StudySettings:
     """Return settings, by default the default ones, with units of work of a size that suits an environment."""
     settings = settings or StudySettings()
-    envs = environment.make_batch(1)
-    if envs is None:
-        return settings.for_single_environments()
-    envs.close()
-    return settings
+    return settings if is_native(environment) else settings.for_single_environments()
