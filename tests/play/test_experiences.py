@@ -213,7 +213,7 @@ def test_what_collect_opens_it_closes(monkeypatch: pytest.MonkeyPatch, fails: bo
         (lambda: collect(np.zeros, NOISY, 1, seed=0), LegibleError, "is no policy"),
         (lambda: collect(Rowwise(3, 4), "Noisy-v0", 1, seed=0), UnfitEnvironmentError, "'Noisy-v0' cannot be made"),
         (lambda: collect(Rowwise(3, 4), SyncVectorEnv([Noisy]), 1, seed=0), UnfitEnvironmentError, "SyncVectorEnv is"),
-        (lambda: collect(Constant(0), "Pendulum-v1", 1, seed=0), UnfitEnvironmentError, "actions are a Box space"),
+        (lambda: collect(Constant(0), "Pendulum-v1", 1, seed=0), LegibleError, "they do not belong together"),
         (lambda: collect(Rowwise(3, 4), NOISY, 1, seed=0, names="no.toml"), FeatureError, "cannot be read"),
         (
             lambda: collect(Rowwise(3, 4), NOISY, 1, seed=0, names=FeatureSpace.unnamed(2, 4)),
