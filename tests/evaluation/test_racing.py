@@ -182,7 +182,7 @@ class Coin(gymnasium.Env[np.ndarray, np.int64]):
     observation_space = spaces.Box(0.0, 1.0, (2,), np.float32)
     action_space = spaces.Discrete(2)
 
-    def reset(self, *, seed: int | None = None, options: object = None):
+    def reset(self, *, seed: int | None = None, options: object = None):  # noqa: ARG002
         super().reset(seed=seed)
         self.steps = 0
         self.coins = self.np_random.normal(size=(2, 4))
@@ -266,7 +266,7 @@ def test_workers_and_a_store_give_the_same_to_the_bit(monkeypatch: pytest.Monkey
 class Moody(Coin):
     """An environment that does not do as its seed says."""
 
-    def reset(self, *, seed: int | None = None, options: object = None):  # noqa: ARG002
+    def reset(self, *, seed: int | None = None, options: object = None):  # noqa: ARG002  # noqa: ARG002
         return super().reset(seed=int(np.random.randint(2**30)))  # noqa: NPY002
 
 
