@@ -119,7 +119,8 @@ def test_a_composition_that_may_be_better_by_chance_is_no_better() -> None:
 def test_a_policy_no_better_than_random_play_is_told_so_first() -> None:
     text = told(improvement(-9.98), {RANDOM: -10.0, BRAKE: -20.0})
     assert text.startswith(
-        "The policy is no better than random play: it returns −9.98, random play −10 (the difference, +0.02, 95 % CI −"
+        "The policy is not shown to be better than random play: it returns −9.98, random play −10 (the difference, "
+        "+0.02, 95 % CI −"
     )
     assert "No weakness" not in text
     assert told(improvement(5.0), {RANDOM: 5.0}).startswith("The policy is no better than random play: both return 5. ")

@@ -332,7 +332,7 @@ def test_units_are_put_one_after_the_other() -> None:
     parts = [
         dataclasses.replace(
             whole,
-            **{name: getattr(whole, name)[mask] for name in ("observations", "actions", "scores")},
+            **{name: getattr(whole, name)[mask] for name in ("observations", "actions", "scores", "numbers")},
             episode_ids=whole.episode_ids[mask] - first,
             **{name: getattr(whole, name)[first:last] for name in ("returns", "lengths", "seeds", "success")},
         )

@@ -109,7 +109,9 @@ def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:
     if mean == number(plain.sample.mean):
         return f"The policy is no better than {plain.name}: both return {mean}."
     returns = f"it returns {mean}, {plain.name} {number(plain.sample.mean)}"
-    return f"The policy is no better than {plain.name}: {returns}{_perhaps_better(plain.over_policy)}."
+    if plain.over_policy.mean < 0.0:
+        return f"The policy is not shown to be better than {plain.name}: {returns}{_perhaps_better(plain.over_policy)}."
+    return f"The policy is no better than {plain.name}: {returns}."
 
 
 def _perhaps_better(over: Effect) -> str:
