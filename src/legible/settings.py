@@ -4,7 +4,8 @@ The dataclasses here are the single source of the command line's options, of set
 every field is annotated with its type and with the sentence that people read.
 
 - `StudySettings`: all of them; `StudySettings.paper` and `StudySettings.quick` are presets.
-- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `BaselineSettings`: one for each step.
+- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `BaselineSettings`,
+  `MistakeSettings`: one for each step.
 - `all_settings`: every setting with its name, type, default and help, for whoever makes options or documents of them.
 """
 
@@ -23,10 +24,14 @@ Precedence = Literal["positive", "negative"]
 """Which rules win in a conflict: "positive" is Algorithm 1; with "negative" a blocked action is never enforced."""
 Candidates = Literal["weaknesses", "confirmed"]
 Order = Literal["mined", "effect", "negative-first"]
+MistakesWhen = Literal["fast", "always", "never"]
+MOST_ROLLOUTS = 512  # of one choice in one rung of the search for mistakes
+MOST_DECISIONS = 10_000
 STEP_LIMIT = 100_000
 MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
 SINGLE_BATCH, SINGLE_UNIT = 25, 100
+SINGLE_STEPS = 10  # how many times fewer steps are spent on single decisions there
 
 
 class SettingsError(LegibleError):
@@ -208,6 +213,36 @@ class BaselineSettings:
 
 
 @dataclass(frozen=True)
+class MistakeSettings:
+    """What decides which single decisions are looked at, and how closely."""
+
+    when: Annotated[
+        MistakesWhen,
+        'When a whole run looks for single decisions that cost much: "fast" (where states are copied as rows of a '
+        'batch), "always" or "never". `legible mistakes` does so in any case.',
+    ] = "fast"
+    steps: Annotated[int, "Steps that may be played for it, about."] = 4_000_000
+    episodes: Annotated[int, "Episodes that are recorded, from which the decisions come."] = 600
+    decisions: Annotated[int, "Decisions that are looked at, at most."] = 2000
+    rollouts: Annotated[int, "Rollouts of every choice of every decision."] = 16
+    second_rollouts: Annotated[int, "More rollouts where another choice seems better."] = 48
+    final_rollouts: Annotated[int, "Rollouts that the quoted figures come from, and that chose nothing."] = 128
+
+    def __post_init__(self) -> None:
+        for name, least in (("episodes", 1), ("decisions", 1), ("rollouts", 4), ("final_rollouts", 8)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        for name in ("rollouts", "second_rollouts", "final_rollouts"):
+            if not 2 <= getattr(self, name) <= MOST_ROLLOUTS:
+                raise SettingsError(f"{name} must lie in 2 … {MOST_ROLLOUTS}, got {getattr(self, name)}.")
+        if self.decisions > MOST_DECISIONS:
+            raise SettingsError(f"decisions must be at most {MOST_DECISIONS}, got {self.decisions}.")
+        if self.steps < 1:
+            raise SettingsError(f"steps must be at least 1, got {self.steps}.")
+        _check_word(self, "when")
+
+
+@dataclass(frozen=True)
 class StudySettings:
     """Every number of a study."""
 
@@ -231,6 +266,7 @@ class StudySettings:
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     improvement: ImprovementSettings = field(default_factory=ImprovementSettings)
     baselines: BaselineSettings = field(default_factory=BaselineSettings)
+    mistakes: MistakeSettings = field(default_factory=MistakeSettings)
 
     def __post_init__(self) -> None:
         if self.episodes < 2:
@@ -246,6 +282,7 @@ class StudySettings:
         return cls(
             mining=MiningSettings.paper(),
             improvement=ImprovementSettings(episodes=1000, order="negative-first"),
+            mistakes=MistakeSettings(when="never"),
         )
 
     @classmethod
@@ -256,6 +293,7 @@ class StudySettings:
             evaluation=EvaluationSettings(episodes=100, confirmation_episodes=200),
             improvement=ImprovementSettings(episodes=200, final_episodes=400, most_candidates=8),
             baselines=BaselineSettings(random_tests=20),
+            mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),
         )
 
     def for_single_environments(self) -> StudySettings:
@@ -263,7 +301,11 @@ class StudySettings:
 
         Their units are smaller: less is lost when a run is stopped, and progress is seen sooner.
         """
-        return replace(self, play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT))
+        return replace(
+            self,
+            play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT),
+            mistakes=replace(self.mistakes, steps=self.mistakes.steps // SINGLE_STEPS),
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> StudySettings:

@@ -30,6 +30,7 @@ SETTINGS_PANELS = {
     "evaluation": "Settings of the evaluation",
     "improvement": "Settings of the improvement",
     "baselines": "Settings of the baselines",
+    "mistakes": "Settings of the search for single decisions that cost most",
 }
 PATH = click.Path(path_type=Path)
 

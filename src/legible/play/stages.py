@@ -53,7 +53,8 @@ class Stage:
     block
         Number of its block of seeds. Numbers are never given anew: they decide the seeds of finished studies.
     step
-        The step of a study that plays it: "collect", "evaluate", "improve", "explain" or "baseline".
+        The step of a study that plays it: "collect", "evaluate", "improve", "explain", "mistakes" or
+        "baseline".
     purpose
         What its episodes are for, in the report's table of seeds and in the documents.
     seeds
@@ -95,6 +96,10 @@ def _per_explanation(settings: StudySettings) -> int:
 
 def _tests(settings: StudySettings, _: Known) -> int:
     return (1 + settings.baselines.random_tests) * settings.evaluation.episodes
+
+
+def _of_mistakes(settings: StudySettings, _: Known) -> int:
+    return 0 if settings.mistakes.when == "never" else settings.mistakes.episodes
 
 
 STAGES: dict[str, Stage] = {}
@@ -186,6 +191,22 @@ for _stage in (
         "the paper's baseline RR, as in screening",
         _screened,
         _screened,
+    ),
+    Stage(
+        "mistakes",
+        11,
+        "mistakes",
+        "the unguided policy, whose single decisions are looked at",
+        _of_mistakes,
+        _of_mistakes,
+    ),
+    Stage(
+        "mistakes rollouts",
+        12,
+        "mistakes",
+        "futures of single decisions, from the decision on, the same for all choices",
+        lambda settings, _: settings.mistakes.decisions * settings.mistakes.rollouts * (_of_mistakes(settings, _) > 0),
+        lambda *_: 0,  # parts of episodes: their budget is one of steps
     ),
 ):
     declare_stage(_stage)

@@ -47,6 +47,7 @@ from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder, environment_of, read_names
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
 from legible.study.inputs import StudyInputs, load_policy_for
+from legible.study.mistakes import LooksForMistakes
 from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
 
 BASELINES = ("block", "enforce", "rules")
@@ -54,7 +55,7 @@ _REPORT = "legible.report:write_report"  # the report knows the study, so the st
 T = TypeVar("T")
 
 
-class Study:
+class Study(LooksForMistakes):
     """One study of one policy in one environment.
 
     Parameters
@@ -310,9 +311,10 @@ class Study:
         with self.engine:
             improvement = self.improve()
             self.explain()
-            if baselines:
-                for kind in BASELINES:
-                    self.play_baseline(kind)
+            if self.looks_for_mistakes():
+                self.find_mistakes()
+            for kind in BASELINES if baselines else ():
+                self.play_baseline(kind)
             if report:
                 self.write_report(others=others)
         return improvement
