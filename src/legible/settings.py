@@ -31,7 +31,7 @@ STEP_LIMIT = 100_000
 MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
 SINGLE_BATCH, SINGLE_UNIT = 25, 100
-SINGLE_STEPS = 10  # how many times fewer steps are spent on single decisions there
+SINGLE_STEPS = 5  # how many times fewer steps are spent on single decisions there
 
 
 class SettingsError(LegibleError):
@@ -221,7 +221,7 @@ class MistakeSettings:
         'When a whole run looks for single decisions that cost much: "fast" (where states are copied as rows of a '
         'batch), "always" or "never". `legible mistakes` does so in any case.',
     ] = "fast"
-    steps: Annotated[int, "Steps that may be played for it, about."] = 4_000_000
+    steps: Annotated[int, "Steps that may be played for it, about."] = 2_000_000
     episodes: Annotated[int, "Episodes that are recorded, from which the decisions come."] = 600
     decisions: Annotated[int, "Decisions that are looked at, at most."] = 2000
     rollouts: Annotated[int, "Rollouts of every choice of every decision."] = 16

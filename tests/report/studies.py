@@ -13,6 +13,7 @@ from legible.settings import (
     EvaluationSettings,
     ImprovementSettings,
     MiningSettings,
+    MistakeSettings,
     PlaySettings,
     StudySettings,
 )
@@ -25,6 +26,7 @@ SETTINGS = StudySettings(
     evaluation=EvaluationSettings(episodes=60, confirmation_episodes=100),
     improvement=ImprovementSettings(episodes=60, final_episodes=100, most_candidates=3),
     baselines=BaselineSettings(random_tests=2),
+    mistakes=MistakeSettings(steps=300_000, episodes=40),
 )
 MIRROR_SETTINGS = replace(
     SETTINGS,

@@ -102,8 +102,8 @@ def describe_mistakes(mistakes: Mistakes) -> list[str]:
     if mistakes.headroom is not None:
         room = mistakes.headroom
         lines.append(
-            f"Mending them one at a time would be worth about {number(room.mean)} an episode ({number(room.low)} to "
-            f"{number(room.high)})."
+            f"Mending what looks like one, a decision at a time, would be worth about {number(room.mean)} an episode "
+            f"({number(room.low)} to {number(room.high)})."
         )
     if not mistakes.listed:
         lines.append("In none of them another choice is better beyond doubt.")

@@ -24,6 +24,7 @@ from legible.play.branching import (
     Point,
     States,
     Way,
+    copies_rows,
     find_way,
     make_branching,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "choose_actions",
     "choose_row",
     "collect",
+    "copies_rows",
     "declare_stage",
     "episode_seeds",
     "evaluate_policy",

@@ -16,6 +16,7 @@ from legible.policies import Policy
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
 from legible.report.command import rerun_command
 from legible.report.importances import ImportanceTab, group_rows, importance_tabs
+from legible.report.mistakes import MistakeSection, gather_mistakes
 from legible.report.replays import gather_replays
 from legible.report.returns import PolicyReturns, policy_returns, seeds_won
 from legible.report.tables import (
@@ -58,6 +59,7 @@ class Findings:
     command: str
     composition_replays: tuple[int, ...]
     replays: tuple[Any, ...]
+    mistakes: MistakeSection | None
 
 
 def gather(study: Study, others: Mapping[str, Policy] | None = None) -> Findings:
@@ -70,6 +72,7 @@ def gather(study: Study, others: Mapping[str, Policy] | None = None) -> Findings
     ]
     effects = [effect for card in cards for _, effect in card.effects]
     returns = tuple(policy_returns(study, others or {}))
+    mistakes = gather_mistakes(study, len(replays.data), replays.room)
     return Findings(
         study=study,
         headline=verdict_sentence(evaluation, improvement),
@@ -92,7 +95,8 @@ def gather(study: Study, others: Mapping[str, Policy] | None = None) -> Findings
         seeds=tuple(seed_rows(study)),
         command=rerun_command(study),
         composition_replays=replays.of_composition,
-        replays=replays.data,
+        replays=replays.data if mistakes is None else (*replays.data, *mistakes.replays),
+        mistakes=mistakes,
     )
 
 

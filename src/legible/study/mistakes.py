@@ -18,7 +18,7 @@ from legible.evaluation import FailureLimit
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.mistakes import Mistakes, RolloutRunner, Rollouts, RolloutSetup, Search, find_mistakes, plan_decisions
-from legible.play import Experiences, FoundWay, find_way, stage_seeds
+from legible.play import Experiences, FoundWay, copies_rows, find_way, stage_seeds
 from legible.play.experiences import ExperienceSetup
 from legible.policies import Policy
 from legible.settings import StudySettings
@@ -111,7 +111,7 @@ class LooksForMistakes:
     def looks_for_mistakes(self) -> bool:
         """Whether a whole run looks for mistakes: the settings say always, or it is fast."""
         when = self.settings.mistakes.when
-        return when == "always" or (when == "fast" and self.way_of_branching().way == "rows")
+        return when == "always" or (when == "fast" and copies_rows(self.environment))
 
     def rollout_setup(self) -> RolloutSetup:
         """What all rollouts of the study share."""
