@@ -22,6 +22,8 @@ from legible.errors import LegibleError, did_you_mean
 Criterion = Literal["agreement", "purity"]
 Precedence = Literal["positive", "negative"]
 """Which rules win in a conflict: "positive" is Algorithm 1; with "negative" a blocked action is never enforced."""
+Enforce = Literal["typical", "nearest"]
+"""What a continuous action becomes that rules move: the typical action of the region, or its nearest point."""
 Candidates = Literal["weaknesses", "confirmed"]
 Order = Literal["mined", "effect", "negative-first"]
 MistakesWhen = Literal["fast", "always", "never"]
@@ -130,6 +132,11 @@ class PlaySettings:
         Precedence,
         'Which rules win where they conflict: "positive", as in the paper\'s Algorithm 1, or "negative".',
     ] = "positive"
+    enforce: Annotated[
+        Enforce,
+        'What a continuous action becomes that rules move into another region: the "typical" action of the policy '
+        'there, or the "nearest" point of the region.',
+    ] = "typical"
     batch: Annotated[int, "Episodes side by side in a unit of work."] = 256
     unit_episodes: Annotated[int, "Episodes in a unit of work."] = 2500
     step_limit: Annotated[int, "Steps after which an endless episode is cut off."] = STEP_LIMIT
@@ -151,6 +158,7 @@ class PlaySettings:
         if not 0.0 <= self.epsilon <= 1.0:
             raise SettingsError(f"epsilon is a share between 0 and 1, got {self.epsilon}.")
         _check_word(self, "precedence")
+        _check_word(self, "enforce")
 
 
 @dataclass(frozen=True)

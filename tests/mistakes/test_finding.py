@@ -10,6 +10,7 @@ from legible.engines import Engine, InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import FailureLimit
+from legible.features import FeatureSpace
 from legible.files import DamagedFileError
 from legible.mistakes import (
     AS_IT_DID,
@@ -30,6 +31,7 @@ from legible.mistakes import (
 from legible.mistakes.decisions import Decisions, forced_actions, other_choices, steps_of
 from legible.play import FoundWay, collect
 from legible.play.branching.finding import try_way
+from legible.policies import ChoicePolicy, acting
 from legible.settings import MistakeSettings, PlaySettings, SettingsError
 from legible.study.mistakes import RolloutFiles
 from mistakes.planted import DOES, EARNS, RoomPolicy, experiences_of
@@ -182,7 +184,7 @@ def test_decisions_are_a_random_sample_and_likely_ones() -> None:
 def test_choices_are_what_was_done_and_all_others() -> None:
     choices = other_choices(experiences_of(4, 2, np.array([1, 0, 2, 3])).space, np.array([1, 0, 2, 3]))
     assert choices.tolist() == [[-1, 0, 2, 3], [-1, 1, 2, 3], [-1, 0, 1, 3], [-1, 0, 1, 2]]
-    assert forced_actions(np.array([[1], [0]]), choices[:2]).tolist() == [[1, 0, 2, 3], [0, 1, 2, 3]]
+    assert forced_actions(RoomPolicy(), np.array([1, 0]), choices[:2]).tolist() == [[1, 0, 2, 3], [0, 1, 2, 3]]
     assert AS_IT_DID == -1
 
 
@@ -219,6 +221,62 @@ def test_a_policy_that_explores_is_never_exact() -> None:
         search, measure, lambda *_: [7], way, greedy=False, settings=MistakeSettings(), alpha=0.05, seed=0
     )
     assert not found.is_exact
+
+
+def test_what_seemed_exact_and_is_not_is_measured_with_fewer_decisions() -> None:
+    """Forty decisions with two rollouts of four choices leave room for two that get all rungs."""
+    seen = experiences_of(40, 5, np.zeros(40, np.int64))
+    search = Search(seen, Decisions(np.arange(40), np.ones(40, np.bool_)), other_choices(seen.space, seen.actions))
+    asked: list[Any] = []
+
+    def measure(numbers: Any, choices: Any, first: int, count: int) -> Any:
+        asked.append((numbers.tolist(), first, count))
+        return np.random.default_rng(0).normal(size=(len(numbers), choices.shape[1], count))
+
+    way = FoundWay("rows", "nothing random")
+    found = find_mistakes(
+        search, measure, lambda *_: [7], way, greedy=True, settings=MistakeSettings(), alpha=0.05, seed=0
+    )
+    assert not found.is_exact
+    assert found.decisions == 40 * 8 // (64 + 36 + 26) == 2
+    assert asked[0] == (list(range(40)), 0, 2)
+    assert len(asked[1][0]) == 2
+    assert asked[1][1:] == (0, 16)
+
+
+def test_returns_that_differ_by_rounding_are_the_same() -> None:
+    seen = experiences_of(10, 5, np.zeros(10, np.int64))
+    search = Search(seen, Decisions(np.arange(10), np.ones(10, np.bool_)), other_choices(seen.space, seen.actions))
+
+    def measure(numbers: Any, choices: Any, first: int, count: int) -> Any:
+        assert first == 0
+        return np.full((len(numbers), choices.shape[1], count), 100.0) + 1e-9 * np.arange(count)
+
+    way = FoundWay("rows", "nothing random")
+    assert find_mistakes(
+        search, measure, lambda *_: [7], way, greedy=True, settings=MistakeSettings(), alpha=0.05, seed=0
+    ).is_exact
+
+
+def test_continuous_actions_have_a_choice_for_each_region_of_each_part() -> None:
+    space = FeatureSpace.from_dict(
+        {
+            "features": [{"name": "place"}],
+            "groups": {
+                "steer": {"choices": ["left", "right"], "low": -1, "high": 1, "cuts": [0.0], "typical": [-0.5, 0.5]},
+                "gear": ["one", "two", "three"],
+            },
+        }
+    )
+    taken = np.array([[0, 3], [1, 2]])
+    choices = other_choices(space, taken)
+    assert choices.tolist() == [[-1, 1, 2, 4], [-1, 0, 3, 4]]
+    policy = ChoicePolicy(acting(RoomPolicy()), space)
+    forced = forced_actions(policy, np.array([[-0.25, 1.0], [0.75, 0.0]], np.float32), choices)
+    assert forced.tolist() == [
+        [[-0.25, 1], [0.5, 1], [-0.25, 0], [-0.25, 2]],
+        [[0.75, 0], [-0.5, 0], [0.75, 1], [0.75, 2]],
+    ]
 
 
 def test_long_episodes_are_refused_with_a_clear_line() -> None:

@@ -22,7 +22,7 @@ from legible.play import (
 from legible.policies import PolicyError, load_policy
 from legible.streams import policy_keys
 from play.playing import network, play
-from play.spaces_environments import Matrix, Picture, Walk, make_model
+from play.spaces_environments import Picture, Walk, make_model
 from toy_environments import Constant, Rowwise, Scripted
 
 STEPS = np.zeros(20_000, np.int64)
@@ -224,7 +224,6 @@ def test_policies_that_do_not_fit_are_refused(policy: Any, words: str) -> None:
     ("algorithm", "environment", "said"),
     [
         ("RecurrentPPO", Walk, "the policy remembers earlier observations: legible play works already"),
-        ("SAC", Matrix, "the policy's actions are Box: legible play works already, a study does not yet"),
         ("DQN", Picture, "the policy reads pictures"),
     ],
 )

@@ -389,7 +389,8 @@ def _remark_on_relations(study: Study) -> None:
     mining = study.mining
     if not mining.rules:
         dropped = ", ".join(f"{count} {reason}" for reason, count in mining.dropped.items() if count)
-        constant = len(set(study.experiences.actions.tolist())) == 1
+        actions = study.experiences.actions
+        constant = bool((actions == actions[:1]).all())
         why = (
             "it always takes the same action" if constant else f"dropped: {dropped}" if dropped else "none were learned"
         )

@@ -27,7 +27,7 @@ from legible.errors import LegibleError
 from legible.evaluation.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
 from legible.guidance import CountingChooser, GuidedChooser
 from legible.play import Observations, Recorder, Recording, Scores, Slots, StepRecord, make_slots, play_episodes
-from legible.policies import Policy
+from legible.policies import ChoicePolicy, Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
@@ -70,6 +70,7 @@ class Setup:
             epsilon_when_guided=self.play.epsilon_when_guided,
             sample=self.play.sample,
             precedence=self.play.precedence,
+            enforce=self.play.enforce,
         )
 
 
@@ -203,6 +204,11 @@ class PaddedPolicy:
         return scores
 
 
+def padded(policy: Policy, rows: int) -> Policy:
+    """Return a policy that is asked about batches of at least so many rows."""
+    return replace(policy, rows=rows) if isinstance(policy, ChoicePolicy) else PaddedPolicy(policy, rows)
+
+
 class LoneEpisode(NamedTuple):
     """An episode of a unit that failed as a whole: its treatment, its seed, and the rows of the unit's batch."""
 
@@ -213,7 +219,7 @@ class LoneEpisode(NamedTuple):
 
 def play_alone(setup: Setup, episode: LoneEpisode, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     """Play one episode of a unit by itself, as nearly as it was in the unit as that is possible."""
-    this = replace(setup, policy=PaddedPolicy(setup.policy, episode.rows))
+    this = replace(setup, policy=padded(setup.policy, episode.rows))
     slots = make_slots(setup.environment, 1, setup.play.cost)
     slots.cost_seen = True  # other episodes of the unit may be those that tell it
     return _play(this, Unit((episode.treatment,), (episode.seed,)), slots, on_step)
@@ -270,6 +276,7 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
     used = sorted(set(unit.treatments) - {UNGUIDED})
     renumbered = {old: new for new, old in enumerate(used)} | {UNGUIDED: UNGUIDED}
     content = {
+        **choices_content(setup.policy),
         "fingerprint": fingerprint,
         "environment": repr(setup.environment),
         "play": _play_content(setup.play),
@@ -294,6 +301,11 @@ def _play_content(play: PlaySettings) -> dict[str, Any]:
     return {
         name: value for name, value in asdict(play).items() if name in _FIRST_PLAY_SETTINGS or value != default[name]
     }
+
+
+def choices_content(policy: Policy) -> dict[str, Any]:
+    """The choices that actions are cut into, where they are no single choice."""
+    return {"choices": policy.space.to_dict()["groups"]} if isinstance(policy, ChoicePolicy) else {}
 
 
 def _content(treatment: RuleSet | Treatment) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from legible.errors import LegibleError
 from legible.guidance.kernel import check_precedence, choose_guided
 from legible.play import Observations, Scores, check_exploration
+from legible.play.choosing import ask_policy, group_starts, take_choices
 from legible.policies import Policy
-from legible.policies.protocol import as_scores
 from legible.rules import CompiledRules, RuleSet
-from legible.settings import Precedence
+from legible.settings import Enforce, Precedence
 from legible.streams import policy_keys
 
 
@@ -33,6 +34,10 @@ class CountingChooser(ABC):
         For every episode, the number of its treatment; −1 plays without any.
     seeds
         For every episode, its seed.
+    sample
+        Draw actions from the policy's probabilities instead of taking the best one.
+    enforce
+        What a continuous action becomes that is moved into a region.
 
     Attributes
     ----------
@@ -40,8 +45,18 @@ class CountingChooser(ABC):
         For every episode, the number of steps in which its treatment stepped in, and in which that changed the action.
     """
 
-    def __init__(self, policy: Policy, treatments: ArrayLike, seeds: Sequence[int]) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        treatments: ArrayLike,
+        seeds: Sequence[int],
+        *,
+        sample: bool = False,
+        enforce: Enforce = "typical",
+    ) -> None:
         self._policy = policy
+        self._starts = group_starts(policy)
+        self._sample, self._enforce = sample, enforce
         # The last entries serve idle rows, whose episode is −1.
         self._treatments = np.append(np.asarray(treatments, np.int64), -1)
         self._keys = policy_keys([*seeds, 0])
@@ -50,15 +65,34 @@ class CountingChooser(ABC):
 
     def __call__(
         self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], Scores]:
+    ) -> tuple[NDArray[Any], Scores]:
         """Choose for every row."""
-        scores = as_scores(self._policy.scores(observations), len(observations), self._policy.n_actions)
-        actions, fired, changed = self.choose(
-            observations, scores, self._treatments[episodes], self._keys[episodes], steps
+        actions, scores, fired, changed = self.act(
+            observations, self._treatments[episodes], self._keys[episodes], steps
         )
         self.fired[episodes[fired]] += 1
         self.changed[episodes[changed]] += 1
         return actions, scores
+
+    def act(
+        self,
+        observations: Observations,
+        treatments: NDArray[np.int64],
+        keys: NDArray[np.uint64],
+        steps: NDArray[np.int64],
+    ) -> tuple[NDArray[Any], Scores, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return the actions, the scores behind them, where treatments stepped in, and where they changed something.
+
+        The parameters are those of `choose`.
+        """
+        scores, wanted = ask_policy(self._policy, observations, keys, steps, self._sample)
+        choices, fired, changed = self.choose(observations, scores, treatments, keys, steps)
+        return take_choices(self._policy, choices, wanted, self._enforce), scores, fired, changed
+
+    @property
+    def _draws(self) -> bool:
+        """Whether choices are drawn from the scores; continuous actions are drawn before."""
+        return self._sample and self._policy.kind == "log-probabilities"
 
     @abstractmethod
     def choose(
@@ -69,7 +103,7 @@ class CountingChooser(ABC):
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return for every row its action, whether its treatment stepped in, and whether that changed the action.
+        """Return the choices ``int64[n, groups]``, where treatments stepped in, and where that changed a choice.
 
         `keys` are those of the rows' random numbers (see `legible.play.choose_actions`).
         """
@@ -94,6 +128,8 @@ class GuidedChooser(CountingChooser):
         Whether random actions are taken in states in which a rule triggers, too.
     precedence
         Which rules win where they conflict.
+    enforce
+        What a continuous action becomes that rules move into a region.
     """
 
     def __init__(
@@ -107,15 +143,16 @@ class GuidedChooser(CountingChooser):
         epsilon_when_guided: bool = True,
         sample: bool = False,
         precedence: Precedence = "positive",
+        enforce: Enforce = "typical",
     ) -> None:
         check_exploration(policy, epsilon, sample)
         check_precedence(precedence)
         chosen = np.asarray(episodes, np.int64)
         if chosen.shape != (len(seeds),) or (chosen >= len(rule_sets)).any() or (chosen < -1).any():
             raise LegibleError(f"a rule set −1 … {len(rule_sets) - 1} is needed for each of {len(seeds)} episodes.")
-        super().__init__(policy, chosen, seeds)
+        super().__init__(policy, chosen, seeds, sample=sample, enforce=enforce)
         self._rules = CompiledRules.compile(rule_sets)
-        self._epsilon, self._sample = epsilon, sample
+        self._epsilon = epsilon
         self._guided_epsilon = epsilon if epsilon_when_guided else 0.0
         self._negative_first = precedence == "negative"
 
@@ -132,11 +169,12 @@ class GuidedChooser(CountingChooser):
             self._rules,
             treatments,
             observations,
-            scores,
+            np.ascontiguousarray(scores),
+            self._starts,
             self._negative_first,
             keys,
             steps,
             self._epsilon,
             self._guided_epsilon,
-            self._sample,
+            self._draws,
         )

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.features import FeatureSpace
+from legible.features import FeatureSpace, choices_of, move_to
 from legible.play import Experiences
+from legible.policies import ChoicePolicy, Policy
 
 AS_IT_DID = -1
 # Decisions this many steps before the end of an episode that went badly are looked at.
@@ -93,22 +94,58 @@ def _before_losses(experiences: Experiences) -> NDArray[np.int64]:
 
 
 def _close(experiences: Experiences, count: int) -> NDArray[np.int64]:
-    """The decisions in which the best two scores were closest."""
-    best = np.partition(experiences.scores, -2, axis=1)[:, -2:]
-    with np.errstate(invalid="ignore"):  # blocked choices have a score of −∞
-        margins = best[:, 1] - best[:, 0]
-    return np.argsort(np.nan_to_num(margins, nan=np.inf), kind="stable")[:count].astype(np.int64)
+    """The decisions in which the best two scores of a group were closest."""
+    margins = np.full(len(experiences), np.inf)
+    for group in experiences.space.groups:
+        if group.count > 1:
+            best = np.partition(experiences.scores[:, group.choices], -2, axis=1)[:, -2:]
+            with np.errstate(invalid="ignore"):  # blocked choices have a score of −∞
+                margins = np.fmin(margins, best[:, 1] - best[:, 0])
+    return np.argsort(margins, kind="stable")[:count].astype(np.int64)
+
+
+def choices_in(space: FeatureSpace) -> int:
+    """How many choices a decision has: what was done, and in each group everything else."""
+    return 1 + sum(group.count - 1 for group in space.groups)
 
 
 def other_choices(space: FeatureSpace, taken: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for every decision `AS_IT_DID` and the other choices, ``int64[decisions, choices]``."""
-    n = len(space.actions)
-    every = np.tile(np.arange(n), (len(taken), 1))
-    others = every[every != taken[:, None]].reshape(len(taken), n - 1)
-    return np.hstack([np.full((len(taken), 1), AS_IT_DID), others]).astype(np.int64)
+    """Return for every decision `AS_IT_DID` and the other choices of each group, ``int64[decisions, choices]``.
+
+    Parameters
+    ----------
+    space
+        The choices.
+    taken
+        What was done: ``int64[decisions]``, or ``int64[decisions, groups]`` where an action takes one of each.
+    """
+    columns = taken.reshape(len(taken), len(space.groups))
+    parts = [np.full((len(taken), 1), AS_IT_DID)]
+    for group, done in zip(space.groups, columns.T, strict=True):
+        every = np.tile(np.arange(group.first, group.first + group.count), (len(taken), 1))
+        parts.append(every[every != done[:, None]].reshape(len(taken), group.count - 1))
+    return np.hstack(parts).astype(np.int64)
 
 
-def forced_actions(taken: NDArray[Any], choices: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the action that takes each choice, given what was done: an action for every entry of `choices`."""
-    forced: NDArray[Any] = np.where(choices == AS_IT_DID, taken, choices)
-    return forced
+def forced_actions(policy: Policy, taken: NDArray[Any], choices: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the actions that take choices: of one group the typical action of the choice, all others as they were.
+
+    Parameters
+    ----------
+    policy
+        Knows what its choices are where an action is no single one.
+    taken
+        What was done, as the environment took it: an entry, or a row, a decision.
+    choices
+        ``int64[decisions, choices]``.
+    """
+    if not isinstance(policy, ChoicePolicy):
+        forced: NDArray[Any] = np.where(choices == AS_IT_DID, taken[:, None], choices)
+        return forced
+    space, n = policy.space, choices.shape[1]
+    done = np.repeat(taken, n, axis=0)
+    wanted = choices_of(space.groups, done)
+    for row, choice in enumerate(choices.ravel().tolist()):
+        if choice != AS_IT_DID:
+            wanted[row, space.group_of(choice)] = choice
+    return move_to(space.groups, done, wanted).reshape(*choices.shape, -1)

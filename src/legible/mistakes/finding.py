@@ -34,6 +34,7 @@ FEWEST_DECISIONS = 20
 SAME_LOSS = 0.5
 # Where nothing is random, the second rollout only shows that.
 EXACT_ROLLOUTS = 2
+_ROUNDING = 1e-6
 
 Futures = Callable[[int, int, int], list[int]]
 """Called as ``futures(number, first, count)``: the seeds of some futures of a decision."""
@@ -181,10 +182,7 @@ def plan_decisions(
     """
     lengths = experiences.lengths[experiences.episode_ids]
     left = float(lengths.mean() if way == "replay" else (lengths - steps_of(experiences)).mean())
-    rollouts = choices * (EXACT_ROLLOUTS if exact else settings.rollouts)
-    if not exact:
-        rollouts += round(SECOND_SHARE * (1 + OTHERS_IN_SECOND) * settings.second_rollouts)
-        rollouts += round(FINAL_SHARE * 2 * settings.final_rollouts)
+    rollouts = choices * EXACT_ROLLOUTS if exact else _rollouts(choices, settings)
     found = min(settings.decisions, int(settings.steps / (left * rollouts)))
     if found >= min(FEWEST_DECISIONS, settings.decisions, len(experiences)):
         return found, ""
@@ -195,13 +193,20 @@ def plan_decisions(
     )
 
 
+def _rollouts(choices: int, settings: MistakeSettings) -> int:
+    """How many rollouts a decision takes in all rungs, at most."""
+    second = round(SECOND_SHARE * (1 + OTHERS_IN_SECOND) * settings.second_rollouts)
+    return choices * settings.rollouts + second + round(FINAL_SHARE * 2 * settings.final_rollouts)
+
+
 def points_of(experiences: Experiences, rows: NDArray[np.int64]) -> tuple[Point, ...]:
     """Return the decisions in some rows as points to branch at; their actions end with what was done."""
     starts, steps = np.cumsum(experiences.lengths) - experiences.lengths, steps_of(experiences)
     points = []
     for row in rows.tolist():
         episode = int(experiences.episode_ids[row])
-        actions = experiences.actions[starts[episode] : row + 1]
+        done = experiences.actions if experiences.numbers is None else experiences.numbers
+        actions = done[starts[episode] : row + 1]
         points.append(
             Point(int(experiences.seeds[episode]), int(steps[row]), actions, experiences.observations[row].copy())
         )
@@ -210,17 +215,27 @@ def points_of(experiences: Experiences, rows: NDArray[np.int64]) -> tuple[Point,
 
 @dataclass(frozen=True)
 class Search:
-    """What is looked at: the recorded episodes, decisions of them, and the choices of each."""
+    """What is looked at: the recorded episodes, decisions of them, and the choices of each.
+
+    `numbers` are those of the decisions for whoever plays rollouts, where these are only some of them.
+    """
 
     experiences: Experiences
     decisions: Decisions
     choices: NDArray[np.int64]
+    numbers: NDArray[np.intp] | None = None
 
     @classmethod
     def plan(cls, experiences: Experiences, count: int, *, seed: int) -> Search:
         """Choose decisions, and take all choices of each."""
         decisions = choose_decisions(experiences, count, seed=seed)
         return cls(experiences, decisions, other_choices(experiences.space, experiences.actions[decisions.rows]))
+
+    def some(self, count: int, *, seed: int) -> Search:
+        """Return some of the decisions, drawn by a seed."""
+        chosen = np.sort(np.random.default_rng([seed, 1]).permutation(len(self.decisions))[:count])
+        decisions = Decisions(self.decisions.rows[chosen], self.decisions.is_random[chosen])
+        return Search(self.experiences, decisions, self.choices[chosen], chosen)
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -259,7 +274,7 @@ def find_mistakes(
     found = _find(search, measure, futures, way, greedy, settings=settings, alpha=alpha, seed=seed)
     return replace(
         found,
-        decisions=len(search.decisions),
+        decisions=found.decisions or len(search.decisions),
         branching=way.way or "",
         level=1 - alpha,
         choices=search.experiences.space.action_names,
@@ -284,13 +299,26 @@ def _find(
         returns = measure(numbers, search.choices, 0, EXACT_ROLLOUTS)
         if _agree(returns):
             return _exact(search, returns, futures, alpha=alpha, seed=seed)
+        # It takes many more rollouts than was thought, so there are fewer decisions for them.
+        exact, full = (EXACT_ROLLOUTS * search.choices.shape[1], _rollouts(search.choices.shape[1], settings))
+        return _proven(
+            search.some(max(1, len(numbers) * exact // full), seed=seed),
+            measure,
+            futures,
+            settings=settings,
+            alpha=alpha,
+            seed=seed,
+        )
     return _proven(search, measure, futures, settings=settings, alpha=alpha, seed=seed)
 
 
 def _agree(returns: NDArray[np.float64]) -> bool:
-    """Whether differently seeded futures are the same, to the bit."""
-    same = returns == returns[:, :, :1]
-    return bool((same | np.isnan(returns)).all())
+    """Whether differently seeded futures are the same.
+
+    Networks may give another last bit in another row of their batch, so that continuous actions, and with them returns,
+    are the same up to rounding only.
+    """
+    return bool(np.allclose(returns, returns[:, :, :1], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True))
 
 
 def _mistake(
@@ -303,7 +331,7 @@ def _mistake(
         row,
         int(seen.seeds[seen.episode_ids[row]]),
         int(steps_of(seen)[row]),
-        int(seen.actions[row]),
+        int(seen.actions[row] if seen.numbers is None else seen.actions[row, seen.space.group_of(better)]),
         better,
         gain,
         low,
@@ -361,7 +389,12 @@ def _figures(
 def _proven(
     search: Search, measure: Measure, futures: Futures, *, settings: MistakeSettings, alpha: float, seed: int
 ) -> Mistakes:
-    raced = race(measure, search.choices, settings)
+    every = np.arange(len(search.decisions)) if search.numbers is None else search.numbers
+
+    def measured(numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int) -> NDArray[np.float64]:
+        return measure(every[numbers], choices, first, count)
+
+    raced = race(measured, search.choices, settings)
     gains = [gain_of(differences) for differences in raced.differences]
     means = np.array([gain.mean for gain in gains])
 
@@ -376,12 +409,13 @@ def _proven(
     for place in listed.tolist():
         decision, gain = int(raced.numbers[place]), gains[place]
         typical = int(np.abs(raced.differences[place] - gain.mean).argmin())
-        future = futures(decision, FINAL + typical, 1)[0]
+        future = futures(int(every[decision]), FINAL + typical, 1)[0]
         mistakes.append(_mistake(search, decision, int(raced.better[place]), gain.mean, gain.interval(level), future))
     headroom = np.where(np.isnan(raced.returns).any(axis=(1, 2)), np.nan, 0.0)
     headroom[raced.numbers] = means
     return Mistakes(
         listed=_largest_first(mistakes),
+        decisions=len(search.decisions),
         proven=len(proven),
         **_figures(search, raced.numbers[proven], means[proven], headroom, alpha=alpha, seed=seed),
     )
@@ -391,7 +425,8 @@ def _exact(search: Search, returns: NDArray[np.float64], futures: Futures, *, al
     gains = returns[:, 1:, 0] - returns[:, :1, 0]
     best = np.nan_to_num(gains, nan=-np.inf).argmax(axis=1)
     largest = gains[np.arange(len(gains)), best]
-    proven = np.flatnonzero(largest > 0)
+    # What rounding can make of a return is no gain.
+    proven = np.flatnonzero(largest > _ROUNDING * np.maximum(1.0, np.abs(returns[:, 0, 0])))
     mistakes = [
         _mistake(
             search,

@@ -128,7 +128,7 @@ def _play(setup: RolloutSetup, unit: RolloutUnit, keep: Sequence[int]) -> tuple[
     state_of = np.repeat(np.arange(decisions), choices * rollouts)
     steps = np.array([point.step for point in unit.points], np.int64)[state_of]
     taken = np.array([point.actions[point.step] for point in unit.points])
-    forced = forced_actions(taken[:, None], unit.choices)
+    forced = forced_actions(setup.policy, taken, unit.choices)
     if setup.future == "new":
         seeds = np.repeat(unit.seeds[:, None, :], choices, axis=1).ravel().tolist()
     else:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from legible.engines import Engine, Failed, UnitFailedError
 from legible.evaluation import FailureLimit
 from legible.evaluation.failures import FailedEpisode, is_of_episode, reason_of
+from legible.evaluation.units import choices_content
 from legible.mistakes.racing import FUTURES
 from legible.mistakes.rollouts import Rollouts, RolloutSetup, RolloutUnit, play_rollouts
 from legible.play import Point, stage_seeds
@@ -155,6 +156,7 @@ class RolloutRunner:
         """Name a unit by everything that decides its result."""
         play = asdict(self._setup.play)
         content: dict[str, Any] = {
+            **choices_content(self._setup.policy),
             "fingerprint": self._fingerprint,
             "environment": repr(self._setup.environment),
             "play": {name: play[name] for name in ("epsilon", "sample", "batch", "step_limit")},

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from legible.engines.threads import one_thread
-from legible.play.acting import ActingChooser, RandomChooser, check_acting
+from legible.play.acting import ActingChooser, RandomChooser, check_acting, check_studied
 from legible.play.branching import (
     WAYS,
     Branches,
@@ -95,6 +95,7 @@ __all__ = [
     "check_acting",
     "check_exploration",
     "check_policy",
+    "check_studied",
     "choose_actions",
     "choose_row",
     "collect",

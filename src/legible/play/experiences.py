@@ -18,18 +18,21 @@ from numpy.typing import NDArray
 
 from legible.environments import Env, EnvironmentSpec, as_environment, resolve_names
 from legible.errors import LegibleError
-from legible.features import FeatureSpace
+from legible.features import FeatureSpace, choices_of, cut_choices, is_cut, scores_of
 from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.formatting import data_frame
-from legible.play.choosing import PolicyChooser, check_policy
+from legible.play.acting import check_studied
+from legible.play.choosing import PolicyChooser
 from legible.play.episodes import play_episodes
 from legible.play.recording import Recorder
 from legible.play.slots import DEFAULT_BATCH, make_slots
 from legible.play.stages import stage_seeds
-from legible.policies import Policy
+from legible.policies import ChoicePolicy, Policy, with_choices
 from legible.settings import STEP_LIMIT
 
 _COLUMNS = ("observations", "actions", "scores", "episode_ids", "returns", "lengths", "seeds", "success")
+# Where actions are no single choice there is one more.
+_NUMBERS = "numbers"
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Experiences:
     observations
         ``float32[n, features]``.
     actions
-        ``int64[n]``, the action taken.
+        ``int64[n]``, the action taken; ``int64[n, groups]`` where it takes one choice of each group.
     scores
         ``float32[n, actions]``, what the policy thought of each.
     episode_ids
@@ -50,6 +53,9 @@ class Experiences:
         One entry an episode; `success` is NaN where the environment does not tell.
     space
         Names and kinds of features and actions.
+    numbers
+        ``[n, groups]``, the actions as the environment took them, whole numbers counted from 0; None where an action is
+        a single choice.
     """
 
     observations: NDArray[np.float32]
@@ -61,10 +67,13 @@ class Experiences:
     seeds: NDArray[np.int64]
     success: NDArray[np.float64]
     space: FeatureSpace
+    numbers: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         n, episodes = len(self.observations), len(self.returns)
-        for name in ("actions", "scores", "episode_ids"):
+        if self.space.is_discrete == (self.numbers is not None):
+            raise LegibleError("experiences: numbers are there exactly where actions are no single choice.")
+        for name in ("actions", "scores", "episode_ids", *(() if self.numbers is None else (_NUMBERS,))):
             if len(getattr(self, name)) != n:
                 raise LegibleError(f"experiences: {name} has {len(getattr(self, name))} rows, observations {n}.")
         for name in ("lengths", "seeds", "success"):
@@ -76,6 +85,9 @@ class Experiences:
             )
         if n and not 0 <= self.episode_ids.min() <= self.episode_ids.max() < episodes:
             raise LegibleError(f"experiences: episode ids must lie in 0 … {episodes - 1}.")
+        shape = (n,) if self.numbers is None else (n, len(self.space.groups))
+        if self.actions.shape != shape:
+            raise LegibleError(f"experiences: actions of shape {shape} are expected, got {self.actions.shape}.")
         self.space.check(self.observations)
 
     def __len__(self) -> int:
@@ -86,6 +98,11 @@ class Experiences:
         """How many episodes were played."""
         return len(self.returns)
 
+    def taken(self, action: int) -> NDArray[np.bool_]:
+        """Mark the rows in which an action was taken, or a choice of a group."""
+        actions = self.actions if self.numbers is None else self.actions[:, self.space.group_of(action)]
+        return actions == action
+
     def of_episodes(self, episodes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Mark the rows that belong to some of the episodes."""
         chosen = np.zeros(self.n_episodes, np.bool_)
@@ -95,17 +112,38 @@ class Experiences:
     def to_pandas(self) -> Any:
         """Return a data frame with a row for every step: episode, step, action, features and scores.
 
-        Columns are called by the features' names, scores ``score.<action>``.
+        Columns are called by the features' names, scores ``score.<action>``. Actions that are no single choice have a
+        column ``action.<group>`` for each choice, and ``number.<group>`` for what the environment took.
         """
         starts = np.cumsum(self.lengths) - self.lengths
         columns: dict[str, Any] = {
             "episode": self.episode_ids,
             "step": np.arange(len(self)) - starts[self.episode_ids],
-            "action": np.array(self.space.action_names, dtype=object)[self.actions],
+            **self._action_columns(),
         }
         columns |= dict(zip(self.space.names, self.observations.T, strict=True))
         columns |= {f"score.{name}": self.scores[:, i] for i, name in enumerate(self.space.action_names)}
         return data_frame(columns)
+
+    def _action_columns(self) -> dict[str, Any]:
+        names = np.array(self.space.action_names, dtype=object)
+        if self.numbers is None:
+            return {"action": names[self.actions]}
+        columns: dict[str, Any] = {}
+        for i, group in enumerate(self.space.groups):
+            columns |= {f"action.{group.name}": names[self.actions[:, i]], f"number.{group.name}": self.numbers[:, i]}
+        return columns
+
+    def with_choices(self, space: FeatureSpace) -> Experiences:
+        """Return the same experiences with continuous actions cut into other regions."""
+        if self.numbers is None or all(group.regions is None for group in space.groups):
+            return replace(self, space=space)
+        return replace(
+            self,
+            space=space,
+            actions=choices_of(space.groups, self.numbers),
+            scores=scores_of(space.groups, self.numbers).astype(np.float32),
+        )
 
     def with_guessed_kinds(self) -> Experiences:
         """Return the same experiences with kinds of features that are guessed from what was seen."""
@@ -113,7 +151,7 @@ class Experiences:
 
     def save(self, path: str | Path, key: str = "") -> None:
         """Write everything into one ``.npz`` file, whole or not at all; `key` says what it belongs to."""
-        columns = {name: getattr(self, name) for name in _COLUMNS}
+        columns = _columns_of(self)
         columns["space"] = np.array(json.dumps(self.space.to_dict()))
         write_arrays(Path(path), columns, key)
 
@@ -127,7 +165,7 @@ class Experiences:
             raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
         try:
             space = FeatureSpace.from_dict(json.loads(str(columns["space"])))
-            return cls(**{name: columns[name] for name in _COLUMNS}, space=space)
+            return cls(**{name: columns[name] for name in _COLUMNS}, space=space, numbers=columns.get(_NUMBERS))
         except (
             LookupError,
             TypeError,
@@ -138,6 +176,13 @@ class Experiences:
             LegibleError,
         ) as error:
             raise DamagedFileError(f"{path}: is damaged, or no file of experiences ({error}); {advice}.") from error
+
+
+def _columns_of(part: Columns | Experiences) -> Columns:
+    if isinstance(part, dict):
+        return part
+    names = _COLUMNS if part.numbers is None else (*_COLUMNS, _NUMBERS)
+    return {name: getattr(part, name) for name in names}
 
 
 def collect(
@@ -181,16 +226,25 @@ def collect(
         raise LegibleError(f"at least one episode is needed, got {episodes}.")
     environment = as_environment(environment)
     space, guess = describe_features(environment, names)
-    check_policy(policy, len(space), len(space.actions))
-    setup = ExperienceSetup(policy, environment, epsilon, sample, batch, step_limit)
+    env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
+    check_studied(policy, env)
+    if isinstance(environment, EnvironmentSpec):
+        env.close()
+    # Continuous actions are cut anew once it is known what the policy does.
+    player = with_choices(policy, cut_choices(space))
+    setup = ExperienceSetup(player, environment, epsilon, sample, batch, step_limit)
     part = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
     found = join_experiences([part], space)
-    return found.with_guessed_kinds() if guess else found
+    found = found.with_guessed_kinds() if guess else found
+    return found if is_cut(space) else found.with_choices(cut_choices(found.space, found.numbers))
 
 
 @dataclass(frozen=True)
 class ExperienceSetup:
-    """What all units of experiences share: the policy, the environment, and how it is played (see `collect`)."""
+    """What all units of experiences share: the policy, the environment, and how it is played (see `collect`).
+
+    The policy scores the choices of actions, see `legible.policies.with_choices`.
+    """
 
     policy: Policy
     environment: EnvironmentSpec | Env
@@ -222,10 +276,14 @@ def collect_unit(
     finally:
         if isinstance(setup.environment, EnvironmentSpec):
             slots.close()
-    steps = recorder.steps()
+    steps, numbers = recorder.steps(), {}
+    actions = steps.actions
+    if isinstance(setup.policy, ChoicePolicy):
+        numbers, actions = {_NUMBERS: actions}, choices_of(setup.policy.space.groups, actions)
     return {
+        **numbers,
         "observations": steps.observations,
-        "actions": steps.actions,
+        "actions": actions,
         "scores": np.asarray(steps.scores, np.float32),
         "episode_ids": steps.episodes,
         "returns": played.returns,
@@ -237,14 +295,13 @@ def collect_unit(
 
 def join_experiences(parts: Sequence[Columns | Experiences], space: FeatureSpace) -> Experiences:
     """Put units of experiences one after the other."""
-    lists: dict[str, list[NDArray[Any]]] = {name: [] for name in _COLUMNS}
+    lists: dict[str, list[NDArray[Any]]] = {}
     episodes = 0
     for part in parts:
-        columns = part if isinstance(part, dict) else {name: getattr(part, name) for name in _COLUMNS}
-        for name in _COLUMNS:
-            lists[name].append(columns[name] + episodes if name == "episode_ids" else columns[name])
-        episodes += len(columns["returns"])
-    return Experiences(**{name: np.concatenate(lists[name]) for name in _COLUMNS}, space=space)
+        for name, column in _columns_of(part).items():
+            lists.setdefault(name, []).append(column + episodes if name == "episode_ids" else column)
+        episodes += len(lists["returns"][-1])
+    return Experiences(**{name: np.concatenate(columns) for name, columns in lists.items()}, space=space)
 
 
 def describe_features(

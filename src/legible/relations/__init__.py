@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from legible.environments import RelationsFile, shipped_relations
-from legible.relations.cuts import MOST_CUTS, share_cuts
+from legible.relations.cuts import MOST_CUTS, link_groups, share_cuts
 from legible.relations.generalisation import (
     MOST_RULES,
     Dropped,
@@ -71,6 +71,7 @@ __all__ = [
     "dump_relations",
     "generalise",
     "generalise_all",
+    "link_groups",
     "load_relations",
     "map_action",
     "map_states",

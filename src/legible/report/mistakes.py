@@ -28,6 +28,7 @@ from legible.mistakes import (
 )
 from legible.play import Experiences, Point, Recording
 from legible.play.branching.generators import reseed
+from legible.report.action_words import ActionWords
 from legible.report.scenes import Scene, is_drawn_from_state, scene_of
 from legible.rules import gerund, third_person
 from legible.study import Study
@@ -118,13 +119,16 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
     for mistake, point, pair, chosen in zip(mistakes, points, pairs, features, strict=True):
         env, scene = scene_of(study.environment, seen.space, chosen or range(min(8, len(seen.space))), picture_budget)
         future = mistake.future if setup.future == "new" else None
-        sides = [_side(env, scene, point, future, recording) for recording in pair]
+        words = ActionWords(seen.space)
+        sides = [_side(env, scene, point, future, recording, words) for recording in pair]
         env.close()
-        made.append(None if None in sides else _replay(mistake, sides, scene, seen))
+        made.append(None if None in sides else _replay(mistake, sides, scene, seen, words))
     return made
 
 
-def _side(env: Env, scene: Scene, point: Point, future: int | None, recording: Recording) -> dict[str, Any] | None:
+def _side(
+    env: Env, scene: Scene, point: Point, future: int | None, recording: Recording, words: ActionWords
+) -> dict[str, Any] | None:
     """One future, from some steps before the decision on; None when it did not go the way that was recorded."""
     before = point.actions[: point.step]
     after = recording.actions[:STEPS_AFTER]
@@ -148,7 +152,7 @@ def _side(env: Env, scene: Scene, point: Point, future: int | None, recording: R
     return {
         "return": float(sum(rewards[first:])),
         "end": _ending(over, info),
-        "actions": [*before[first:].tolist(), *after.tolist()],
+        "actions": [words.number(action) for action in (*before[first:], *after)],
         "rewards": [float(f"{reward:.5g}") for reward in rewards[first:]],
         "drawn": [],
         "marks": [],
@@ -164,14 +168,14 @@ def _ending(over: bool, info: dict[str, Any]) -> str:
     return "success" if info["is_success"] else "failure"
 
 
-def _replay(mistake: Mistake, sides: list[Any], scene: Scene, seen: Experiences) -> dict[str, Any]:
+def _replay(mistake: Mistake, sides: list[Any], scene: Scene, seen: Experiences, words: ActionWords) -> dict[str, Any]:
     did, better = (seen.space.actions[choice].label for choice in (mistake.action, mistake.better))
     return {
         "seed": mistake.seed,
         "why": f"the decision in step {mistake.step} and a typical future, with the same random numbers on both sides",
         "kind": scene.kind,
         "layout": scene.layout,
-        "actions": [action.label for action in seen.space.actions],
+        "actions": words.words,
         "rules": [],
         "names": [f"It {third_person(did)}", f"Better: {better}"],
         "first": max(0, mistake.step - STEPS_BEFORE),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,16 +21,17 @@ from legible.environments import (
     EnvironmentSpec,
     ObservationEncoder,
     UnfitEnvironmentError,
+    check_choosable,
     check_playable,
     count_actions,
     first_action,
     resolve_names,
 )
 from legible.evaluation.units import Setup
-from legible.features import FeatureSpace
+from legible.features import FeatureSpace, cut_choices, is_cut
 from legible.formatting import duration, number
-from legible.play import MASKED, check_acting, check_policy, find_way, why_no_study
-from legible.policies import Policy, load_policy
+from legible.play import MASKED, check_acting, check_studied, find_way, why_no_study
+from legible.policies import Policy, ScoreKind, acting, with_choices
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
 from legible.study.estimate import Estimate, estimate, measure_rate, settings_for
@@ -109,12 +109,15 @@ def _ask(
         if not_yet is not None:
             yield not_yet
             return
-        encoder, actions = ObservationEncoder.of(env.observation_space), count_actions(env.action_space)
+        encoder = ObservationEncoder.of(env.observation_space)
         named = resolve_names(env, names)
         space, relations = named.space, resolve_relations(env, named.space)
         who = f"named by {named.source}" if named.is_named else "without names (--names FILE)"
         yield Finding("observations", "yes", f"{encoder.width} features, {who}")
-        yield Finding("actions", "yes", f"{actions}: {', '.join(space.action_names)}")
+        yield Finding("actions", "yes", _action_words(space))
+        if policy is not None:
+            check_studied(policy, env)
+        player = with_choices(policy or _Untrained(encoder.width, env.action_space), cut_choices(space))
     finally:
         env.close()
     walks, again = _play_walks(spec, seed, time_limit)
@@ -126,10 +129,22 @@ def _ask(
     yield _kinds(space, walks, told=named.is_named)
     yield _relations(relations)
     if policy is not None:
-        check_policy(policy, encoder.width, actions)
-        yield Finding("policy", "yes", f"reads {encoder.width} features, chooses among {actions} actions")
+        among = (
+            f"chooses among {len(space.actions)} actions"
+            if space.is_discrete
+            else f"acts in {acting(policy).action_space}"
+        )
+        yield Finding("policy", "yes", f"reads {encoder.width} features, {among}")
     played = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
-    yield from _times(spec, policy or _uniform(encoder.width, actions), played, time_limit)
+    yield from _times(spec, player, played, time_limit)
+
+
+def _action_words(space: FeatureSpace) -> str:
+    if space.is_discrete:
+        return f"{len(space.actions)}: {', '.join(space.action_names)}"
+    groups = "; ".join(f"{group.name}: {', '.join(space.action_names[group.choices])}" for group in space.groups)
+    cut = "" if is_cut(space) else " (continuous ones are cut into regions by what the policy does)"
+    return f"{len(space.groups)} with choices of their own: {groups}{cut}"
 
 
 def _play_walks(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> tuple[list[_Walk], dict[str, _Walk]]:
@@ -168,7 +183,7 @@ def _not_yet(env: Env, policy: Policy | None) -> Finding | None:
         problem = MASKED
     try:
         ObservationEncoder.of(read)
-        count_actions(taken)
+        check_choosable(taken)
     except UnfitEnvironmentError as error:
         if isinstance(read, (spaces.Dict, spaces.Tuple)) and not _is_playable(read, taken):
             raise  # it says how they are flattened
@@ -192,16 +207,22 @@ def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Spac
 def _walk(env: Env, encoder: ObservationEncoder, seed: int) -> _Walk:
     """Play an episode of random actions, the same for the same seed."""
     rng = np.random.default_rng(seed)
-    n_actions, first = count_actions(env.action_space), first_action(env.action_space)
+    env.action_space.seed(seed)
     observation, _ = env.reset(seed=seed)
     seen, over, started = [observation], False, time.monotonic()
     rewards: list[float] = []
     while not over and len(rewards) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
-        observation, reward, terminated, truncated, _ = env.step(np.int64(first + rng.integers(n_actions)))
+        observation, reward, terminated, truncated, _ = env.step(_random_action(env.action_space, rng))
         seen.append(np.array(observation, copy=True))
         rewards.append(float(reward))
         over = bool(terminated or truncated)
     return _Walk(encoder.encode(seen), np.array(rewards), over)
+
+
+def _random_action(space: spaces.Space[Any], rng: np.random.Generator) -> Any:
+    if isinstance(space, spaces.Discrete):
+        return np.int64(first_action(space) + rng.integers(count_actions(space)))
+    return space.sample()
 
 
 def _agree(one: _Walk, two: _Walk) -> int | None:
@@ -289,15 +310,43 @@ def _relations(chosen: ChosenRelations) -> Finding:
     )
 
 
-def _uniform(n_features: int, n_actions: int) -> Policy:
-    """A policy that acts at random, for measuring time where there is none."""
-    return load_policy(
-        partial(_equal_chances, n_actions), output="probabilities", n_features=n_features, n_actions=n_actions
-    )
+@dataclass(frozen=True)
+class _Untrained:
+    """A policy that acts at random, for measuring time where there is none; the same batch gets the same actions."""
 
+    n_features: int
+    action_space: spaces.Space[Any]
+    recurrent = False
+    stochastic = False
 
-def _equal_chances(n_actions: int, observations: NDArray[np.float32]) -> NDArray[Any]:
-    return np.full((len(observations), n_actions), 1.0 / n_actions)
+    @property
+    def n_actions(self) -> int:
+        return count_actions(self.action_space) if isinstance(self.action_space, spaces.Discrete) else 0
+
+    @property
+    def kind(self) -> ScoreKind:
+        return "log-probabilities" if self.n_actions else "none"
+
+    @property
+    def observation_space(self) -> spaces.Space[Any] | None:
+        return None
+
+    def scores(self, observations: NDArray[np.float32]) -> NDArray[Any]:
+        return np.full((len(observations), self.n_actions), -np.log(self.n_actions))
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,  # noqa: ARG002 (Stable-Baselines3's signature)
+        deterministic: bool = True,  # noqa: ARG002
+    ) -> tuple[NDArray[Any], Any]:
+        self.action_space.seed(0)
+        return np.array([self.action_space.sample() for _ in range(len(observation))]) - self._first, state
+
+    @property
+    def _first(self) -> Any:
+        return getattr(self.action_space, "start", 0)
 
 
 def _times(spec: EnvironmentSpec, policy: Policy, played: str, time_limit: float | None) -> Iterator[Finding]:

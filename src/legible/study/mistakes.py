@@ -18,6 +18,7 @@ from legible.evaluation import FailureLimit
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.mistakes import Mistakes, RolloutRunner, Rollouts, RolloutSetup, Search, find_mistakes, plan_decisions
+from legible.mistakes.decisions import choices_in
 from legible.play import Experiences, FoundWay, copies_rows, find_way, stage_seeds
 from legible.play.experiences import ExperienceSetup
 from legible.policies import Policy
@@ -76,6 +77,7 @@ class LooksForMistakes:
     progress: Progress
     fingerprint: str
     _names: FeatureSpace | None
+    _early_space: FeatureSpace
 
     if TYPE_CHECKING:
 
@@ -86,10 +88,16 @@ class LooksForMistakes:
         def _do(self, step: str, work: Callable[[], T]) -> T: ...
         def _read(self, step: str, work: Callable[[], T]) -> T: ...
         def _refuse_if_reading(self, what: str) -> None: ...
+        def _player(self) -> Policy: ...
+        def collect(self) -> Experiences: ...  # noqa: D102
+        @property
+        def space(self) -> FeatureSpace: ...  # noqa: D102
 
     def find_mistakes(self) -> Mistakes:
         """Look for single decisions in which another choice is better beyond doubt; independent of all other steps."""
         if not self.has_mistakes and self.way_of_branching().way is not None:
+            if not self._early_space.is_discrete:
+                self.collect()  # what the policy does decides how continuous actions are cut
             self._do("mistakes experiences", self._record_decisions)
         return self._do("mistakes", self._find_mistakes)
 
@@ -119,7 +127,7 @@ class LooksForMistakes:
         if found.way is None:
             raise LegibleError(f"single decisions cannot be looked at: {found.problem}")
         future: Any = "same" if found.futures == "cannot be reseeded" else "new"
-        return RolloutSetup(self.policy, self.environment, found.way, future, self.settings.play)
+        return RolloutSetup(self._player(), self.environment, found.way, future, self.settings.play)
 
     def way_of_branching(self) -> FoundWay:
         """How the environment is brought to a decision."""
@@ -130,8 +138,10 @@ class LooksForMistakes:
         if not path.exists():
             self._refuse_if_reading("no decisions have been recorded")
             play = self.settings.play
-            collect_in_units(
-                ExperienceSetup(self.policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit),
+            found = collect_in_units(
+                ExperienceSetup(
+                    self._player(), self.environment, play.epsilon, play.sample, play.batch, play.step_limit
+                ),
                 stage_seeds(self.seed, "mistakes", 0, self.settings.mistakes.episodes),
                 self._names,
                 unit_episodes=play.unit_episodes,
@@ -142,7 +152,9 @@ class LooksForMistakes:
                 key=self._key,
                 progress=self.progress,
                 stage="mistakes",
-            ).save(path, self._key)
+            )
+            found = found if found.numbers is None else found.with_choices(self.space)
+            found.save(path, self._key)
         return Experiences.load(path, self._key)
 
     def _find_mistakes(self) -> Mistakes:
@@ -159,7 +171,7 @@ def _look(study: LooksForMistakes) -> Mistakes:
         return Mistakes(problem=f"single decisions cannot be looked at: {found.problem}")
     experiences, play = study.decisions, study.settings.play
     greedy = not play.sample and play.epsilon == 0
-    choices = len(experiences.space.actions)
+    choices = choices_in(experiences.space)
     exact = found.futures == "cannot be reseeded" or (found.futures == "nothing random" and greedy)
     count, problem = plan_decisions(experiences, settings, choices, way=found.way, exact=exact)
     if problem:

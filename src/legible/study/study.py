@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from legible.engines import Engine, LocalProcesses
-from legible.environments import EnvironmentSpec, ObservationEncoder, count_actions, resolve_names
+from legible.environments import EnvironmentSpec, resolve_names
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Runner, evaluate
 from legible.evaluation.baselines import random_rule_sets, random_tests
 from legible.evaluation.units import Setup
 from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
-from legible.features import FeatureSpace, deciles
+from legible.features import FeatureSpace, cut_choices, deciles
 from legible.files import read_json, write_json
 from legible.guidance import GuidedPolicy
 from legible.hypotheses import SourceInput, open_sources
 from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
-from legible.play import STAGES, Experiences, Known, check_policy, stage_seeds
+from legible.play import STAGES, Experiences, Known, check_studied, stage_seeds
 from legible.play.experiences import ExperienceSetup
-from legible.policies import Policy
+from legible.policies import Policy, with_choices
 from legible.relations import (
     Generalisation,
     MetamorphicRelation,
@@ -41,6 +41,7 @@ from legible.relations import (
 )
 from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import StudySettings
+from legible.study.choices import cut_experiences, read_relations
 from legible.study.collecting import collect_in_units
 from legible.study.estimate import settings_for
 from legible.study.fingerprint import fingerprint_of
@@ -234,8 +235,7 @@ class Study(LooksForMistakes):
         """Make the environment once: check the policy, decide on names and relations, take the fingerprint."""
         env = self.environment.make()
         try:
-            encoder = ObservationEncoder.of(env.observation_space)
-            check_policy(self.policy, encoder.width, count_actions(env.action_space))
+            check_studied(self.policy, env)
             named = resolve_names(env, names)
             chosen = resolve_relations(env, named.space, relations)
             limit = self.settings.time_limit or None
@@ -334,9 +334,9 @@ class Study(LooksForMistakes):
         path = self.folder / "experiences.npz"
         if not path.exists():
             self._refuse_if_reading("no experiences have been collected")
-            play = self.settings.play
+            play, policy = self.settings.play, self._player()
             found = collect_in_units(
-                ExperienceSetup(self.policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit),
+                ExperienceSetup(policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit),
                 stage_seeds(self.seed, "experiences", 0, self.settings.episodes),
                 self._names,
                 unit_episodes=play.unit_episodes,
@@ -347,8 +347,13 @@ class Study(LooksForMistakes):
                 key=self._key,
                 progress=self.progress,
             )
-            found.save(path, self._key)
+            cut_experiences(found, self._relation_texts).save(path, self._key)
         return Experiences.load(path, self._key)
+
+    def _player(self) -> Policy:
+        """The policy as one that scores all choices; before it has played, those of equal pieces of continuous ones."""
+        known = (self.folder / "experiences.npz").exists()
+        return with_choices(self.policy, self.space if known else cut_choices(self._early_space))
 
     @property
     def _key(self) -> str:
@@ -369,7 +374,7 @@ class Study(LooksForMistakes):
         return found
 
     def _load_relations(self) -> tuple[MetamorphicRelation, ...]:
-        return tuple(relation for text in self._relation_texts for relation in text.relations(self.space))
+        return read_relations(self._relation_texts, self._early_space, self.space)
 
     # Step 1: rules.
 
@@ -390,7 +395,7 @@ class Study(LooksForMistakes):
             seen = self.experiences
             intervals = share_cuts(deciles(seen.space, seen.observations), seen.space, self.relations)
             mining = mine(
-                self.policy,
+                self._player(),
                 seen,
                 seed=self.seed,
                 settings=self.settings.mining,
@@ -435,7 +440,7 @@ class Study(LooksForMistakes):
 
     def _evaluate(self) -> Evaluation:
         known = SourceInput(
-            self.policy, self.experiences, self.mining, self.relations, self._rules_of(self._rules), self.seed
+            self._player(), self.experiences, self.mining, self.relations, self._rules_of(self._rules), self.seed
         )
         names = [name.strip() for name in self.settings.sources.split(",") if name.strip()]
         return evaluate(
@@ -448,7 +453,7 @@ class Study(LooksForMistakes):
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
         """What units of work share: policy, environment, and what they are guided with."""
-        return Setup(self.policy, self.environment, tuple(treatments), self.settings.play)
+        return Setup(self._player(), self.environment, tuple(treatments), self.settings.play)
 
     def runner(self, *stages: str, of: int = 0) -> Runner:
         """Return how units are run for this study: on its engine, and no unit that the folder holds.
@@ -503,8 +508,8 @@ class Study(LooksForMistakes):
 
     def guided_policy(self, seed: int = 0) -> GuidedPolicy:
         """The policy with the composition that `improve` found; without any rule where none helped."""
-        precedence = self.settings.play.precedence
-        return GuidedPolicy(self.policy, self.improvement.composition, self.space, precedence=precedence, seed=seed)
+        rules, play = self.improvement.composition, self.settings.play
+        return GuidedPolicy(self.policy, rules, self.space, precedence=play.precedence, enforce=play.enforce, seed=seed)
 
     # Explanations, and the report.
 
