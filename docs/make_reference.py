@@ -43,6 +43,8 @@ MODULES = {
         "improvement.composition",
         "evaluation.baselines",
         "evaluation.statistics",
+        "mistakes.finding",
+        "mistakes.statistics",
     ),
     "Values": (
         "features.space",
@@ -57,6 +59,7 @@ MODULES = {
     ),
     "Running": (
         "engines",
+        "play.branching",
         "evaluation.units",
         "play.slots",
         "play.acting",

@@ -154,7 +154,7 @@ def evaluate(choice: StudyChoice) -> None:
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     with working(choice) as study:
-        _announce(study, choice, without=("improve", "explain"))
+        _announce(study, choice, without=("improve", "explain", "mistakes"))
         evaluation = study.evaluate()
     if choice.as_json:
         print_json({**about(study), **_evaluation(study)})
@@ -181,7 +181,7 @@ def improve(choice: StudyChoice) -> None:
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     with working(choice) as study:
-        _announce(study, choice, without=("explain",))
+        _announce(study, choice, without=("explain", "mistakes"))
         improvement = study.improve()
     if choice.as_json:
         print_json({**about(study), **_improvement(study)})
@@ -204,7 +204,7 @@ def improve(choice: StudyChoice) -> None:
 def explain(choice: StudyChoice) -> None:
     """Put the most telling weaknesses into words: what is known, what is not, and which rules make the difference."""
     with working(choice) as study:
-        _announce(study, choice)
+        _announce(study, choice, without=("mistakes",))
         study.improve()
         study.explain()
     if choice.as_json:
@@ -226,7 +226,7 @@ def report(choice: StudyChoice, html: Path | None, other: tuple[str, ...]) -> No
     """Write the report: one HTML file that needs nothing else. Steps that are missing are done first."""
     choice, path = _report_path(choice, html)
     with working(choice) as study:
-        _announce(study, choice)
+        _announce(study, choice, without=("mistakes",))
         path = study.write_report(path, others=others(other))
     if choice.as_json:
         print_json({**about(study), "report": path})
@@ -348,6 +348,10 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())
         say(f"{len(study.rule_sets)} rule sets to test: {number(total)} episodes, about {duration(left.seconds)}.")
+    if "mistakes" not in without and study.looks_for_mistakes() and not study.has_mistakes:
+        steps = study.settings.mistakes.steps
+        seconds = steps / (rate * float(study.experiences.lengths.mean()) * left.workers)
+        say(f"Single decisions take up to {number(steps)} steps more, about {duration(seconds)} (--mistakes.steps).")
 
 
 def _print_findings(study: Study) -> None:
