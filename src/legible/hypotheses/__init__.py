@@ -5,6 +5,7 @@ from __future__ import annotations
 from legible.hypotheses.paper import generalised, mined, yours
 from legible.hypotheses.source import (
     SOURCES,
+    DecisionGains,
     Hypotheses,
     MeasuredEffect,
     Source,
@@ -16,6 +17,7 @@ from legible.hypotheses.source import (
 
 __all__ = [
     "SOURCES",
+    "DecisionGains",
     "Hypotheses",
     "MeasuredEffect",
     "Source",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from legible.files import DamagedFileError, read_json, write_json
 from legible.formatting import number
+from legible.hypotheses import DecisionGains
 from legible.mistakes.decisions import Decisions, choose_decisions, other_choices, steps_of
 from legible.mistakes.racing import FINAL, FINAL_SHARE, OTHERS_IN_SECOND, SECOND_SHARE, Measure, race
 from legible.mistakes.statistics import (
@@ -241,6 +242,23 @@ class Search:
     def points(self) -> tuple[Point, ...]:
         """The decisions as points to branch at."""
         return points_of(self.experiences, self.decisions.rows)
+
+    def gains(self, measure: Measure, count: int) -> DecisionGains:
+        """What other choices are worth at all decisions that did not fail, from the first rollouts of each."""
+        returns = measure(np.arange(len(self.decisions)), self.choices, 0, count)
+        differences = returns[:, 1:] - returns[:, :1]
+        well = ~np.isnan(differences).any(axis=(1, 2))
+        seen, rows = self.experiences, self.decisions.rows[well]
+        spread = differences[well].std(axis=2, ddof=1) if count > 1 else np.zeros(differences[well].shape[:2])
+        return DecisionGains(
+            observations=seen.observations[rows],
+            taken=seen.actions[rows].reshape(len(rows), len(seen.space.groups)),
+            choices=self.choices[well, 1:],
+            gains=differences[well].mean(axis=2),
+            errors=spread / np.sqrt(count),
+            scores=seen.scores[rows],
+            episodes=seen.episode_ids[rows],
+        )
 
 
 def find_mistakes(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from legible.engines import Engine
 from legible.environments import EnvironmentSpec
@@ -17,8 +17,10 @@ from legible.errors import LegibleError
 from legible.evaluation import FailureLimit
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_arrays, write_arrays
+from legible.hypotheses import DecisionGains
 from legible.mistakes import Mistakes, RolloutRunner, Rollouts, RolloutSetup, Search, find_mistakes, plan_decisions
 from legible.mistakes.decisions import choices_in
+from legible.mistakes.finding import EXACT_ROLLOUTS
 from legible.play import Experiences, FoundWay, copies_rows, find_way, stage_seeds
 from legible.play.experiences import ExperienceSetup
 from legible.policies import Policy
@@ -116,6 +118,15 @@ class LooksForMistakes:
         """The recorded episodes whose decisions were looked at."""
         return self._read("mistakes experiences", self._record_decisions)
 
+    def decision_gains(self) -> DecisionGains | None:
+        """What other choices are worth at the decisions that were looked at; None where none could be."""
+        found, planned = self.find_mistakes(), _search(self)
+        if isinstance(planned, Mistakes):
+            return None
+        one_future = planned.way.futures == "cannot be reseeded"
+        count = 1 if one_future else EXACT_ROLLOUTS if found.is_exact else self.settings.mistakes.rollouts
+        return planned.search.gains(planned.runner, count)
+
     def looks_for_mistakes(self) -> bool:
         """Whether a whole run looks for mistakes: the settings say always, or it is fast."""
         when = self.settings.mistakes.when
@@ -165,14 +176,24 @@ class LooksForMistakes:
         return Mistakes.load(path, self._key)
 
 
-def _look(study: LooksForMistakes) -> Mistakes:
+class _Search(NamedTuple):
+    """What is needed to look for mistakes."""
+
+    search: Search
+    runner: RolloutRunner
+    way: FoundWay
+    greedy: bool
+
+
+def _search(study: LooksForMistakes) -> _Search | Mistakes:
+    """Plan the search; where there is nothing to search, say why."""
     found, settings = study.way_of_branching(), study.settings.mistakes
     if found.way is None:
         return Mistakes(problem=f"single decisions cannot be looked at: {found.problem}")
     experiences, play = study.decisions, study.settings.play
     greedy = not play.sample and play.epsilon == 0
-    choices = choices_in(experiences.space)
     exact = found.futures == "cannot be reseeded" or (found.futures == "nothing random" and greedy)
+    choices = choices_in(experiences.space)
     count, problem = plan_decisions(experiences, settings, choices, way=found.way, exact=exact)
     if problem:
         return Mistakes(branching=found.way, problem=problem)
@@ -190,8 +211,16 @@ def _look(study: LooksForMistakes) -> Mistakes:
         on_plan=progress.expect,
         on_rollouts=progress.add,
     )
-    alpha = study.settings.evaluation.alpha
+    return _Search(search, runner, found, greedy)
+
+
+def _look(study: LooksForMistakes) -> Mistakes:
+    planned = _search(study)
+    if isinstance(planned, Mistakes):
+        return planned
+    search, runner, way, greedy = planned
+    settings, alpha = study.settings.mistakes, study.settings.evaluation.alpha
     mistakes = find_mistakes(
-        search, runner, runner.futures, found, greedy=greedy, settings=settings, alpha=alpha, seed=study.seed
+        search, runner, runner.futures, way, greedy=greedy, settings=settings, alpha=alpha, seed=study.seed
     )
     return replace(mistakes, steps_played=runner.steps_played)
