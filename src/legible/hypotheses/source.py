@@ -12,7 +12,7 @@ more: it can search without knowing how effects are measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -24,14 +24,21 @@ from legible.play import Experiences
 from legible.policies import Policy
 from legible.relations import MetamorphicRelation
 from legible.rules import Rule, RuleSet
+from legible.settings import SearchSettings
 
 
 class MeasuredEffect(NamedTuple):
-    """How guidance with a rule set changed the mean return: the difference, its standard error, a one-sided p-value."""
+    """How guidance with a rule set changed the mean return: the difference, its standard error, a one-sided p-value.
+
+    `changed` of `seeds` episodes were changed, where that was counted; `steps` environment steps were played for it.
+    """
 
     mean: float
     error: float
     p: float
+    changed: int | None = None
+    seeds: int | None = None
+    steps: int = 0
 
 
 Hypotheses = Generator[Sequence[RuleSet], Sequence[MeasuredEffect], None]
@@ -87,6 +94,12 @@ class SourceInput:
         Of the study, for sources that draw random numbers.
     decisions
         What other choices are worth at single decisions, where that was found out.
+    search
+        What a search is to do.
+    budget
+        Environment steps that a search may take.
+    negative_first
+        Whether negative rules win where rules conflict.
     """
 
     policy: Policy
@@ -96,6 +109,9 @@ class SourceInput:
     rules: tuple[Rule, ...] = ()
     seed: int = 0
     decisions: DecisionGains | None = None
+    search: SearchSettings = field(default_factory=SearchSettings)
+    budget: int = 0
+    negative_first: bool = False
 
 
 Source = Callable[[SourceInput], Hypotheses]

@@ -15,6 +15,7 @@ from legible.mistakes.decisions import AS_IT_DID, Decisions, choose_decisions
 from legible.mistakes.finding import Mistake, Mistakes, Search, find_mistakes, plan_decisions, points_of
 from legible.mistakes.rollouts import Rollouts, RolloutSetup, RolloutUnit, play_rollouts, record_futures
 from legible.mistakes.running import RolloutRunner
+from legible.mistakes.source import learn_from_decisions
 from legible.mistakes.statistics import Estimated
 from legible.mistakes.wording import describe_mistake, describe_mistakes, similar_mistakes, unusual_features
 
@@ -33,6 +34,7 @@ __all__ = [
     "describe_mistake",
     "describe_mistakes",
     "find_mistakes",
+    "learn_from_decisions",
     "plan_decisions",
     "play_rollouts",
     "points_of",

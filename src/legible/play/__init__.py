@@ -3,10 +3,12 @@
 - `slots`: places in which episodes run side by side.
 - `choosing`: how scores become actions; `acting`: actions of any space, masks, policies that remember.
 - `episodes`: plays a list of seeds.
+- `fixed_rows`: a policy that sees batches of one size, so that scores depend on the state alone.
 - `branching`: an environment is brought into a state that was visited, and goes on from there.
 - `recording`: episodes step by step, and again by their actions.
 - `experiences`: what a policy saw and did, as columns; `collect`.
 - `returns`: episodes and mean returns of any policy in any environment.
+- `trained_environments`: the environment as a policy was trained in it.
 - `stages`: the stages of a study that play episodes, each with seeds of its own.
 """
 
@@ -40,6 +42,7 @@ from legible.play.choosing import (
 )
 from legible.play.episodes import Episodes, MissingCostError, Starts, StepRecord, episode_seeds, play_episodes
 from legible.play.experiences import Experiences, collect
+from legible.play.fixed_rows import FixedRowsPolicy, with_fixed_rows
 from legible.play.recording import Recorder, Recording, Steps, replay
 from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
 from legible.play.slots import (
@@ -55,6 +58,7 @@ from legible.play.slots import (
     make_space_slots,
 )
 from legible.play.stages import STAGE_EPISODES, STAGES, Known, Stage, declare_stage, stage_seeds
+from legible.play.trained_environments import environment_for
 
 __all__ = [
     "DEFAULT_BATCH",
@@ -71,6 +75,7 @@ __all__ = [
     "EpisodeFailedError",
     "Episodes",
     "Experiences",
+    "FixedRowsPolicy",
     "FoundWay",
     "Future",
     "Known",
@@ -101,6 +106,7 @@ __all__ = [
     "collect",
     "copies_rows",
     "declare_stage",
+    "environment_for",
     "episode_seeds",
     "evaluate_policy",
     "find_way",
@@ -113,4 +119,5 @@ __all__ = [
     "replay",
     "stage_seeds",
     "why_no_study",
+    "with_fixed_rows",
 ]

@@ -69,14 +69,15 @@ def play_episodes(
     seeds: Sequence[int],
     *,
     step_limit: int = STEP_LIMIT,
+    ask_idle: bool = True,
     starts: Starts | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
     on_episode: Callable[[int], None] | None = None,
 ) -> Episodes:
     """Play one episode for every seed.
 
-    A slot that becomes free takes the next seed of the list, lowest slot first. Batches always have all rows, busy or
-    not, so the shape that the policy sees never changes.
+    A slot that becomes free takes the next seed of the list, lowest slot first. Batches have all rows by default, busy
+    or not, so that the shape that the policy sees never changes.
 
     Parameters
     ----------
@@ -88,6 +89,9 @@ def play_episodes(
         A seed for every episode.
     step_limit
         An episode that is not over after this many steps is cut off, and counts as truncated.
+    ask_idle
+        Whether the chooser is asked about idle rows, too. Without them batches shrink towards the end, which only
+        gives the same bits where the policy takes care of that (`legible.play.FixedRowsPolicy`).
     starts
         Where the episodes start when that is not their beginning (`legible.play.Branches`). Steps, returns and costs
         then go on from what they were there.
@@ -100,11 +104,11 @@ def play_episodes(
         raise LegibleError(f"step_limit must be at least 1, got {step_limit}.")
     game = _Play(slots, [_check_episode_seed(seed) for seed in seeds], starts or _Beginnings(slots, len(seeds)), choose)
     with one_thread():
-        while game.active.any():
+        while len(game.rows):
             if on_step is not None:
                 before = map_arrays(np.copy, slots.observations)
                 masks = None if slots.masks is None else slots.masks.copy()
-            actions, scores = choose(slots.observations, game.episodes, game.steps)
+            actions, scores = _choose(game, choose, ask_idle=ask_idle)
             if on_step is not None:
                 # Scores may be a view of the observations, which the step overwrites.
                 scores = scores.copy()
@@ -118,6 +122,17 @@ def play_episodes(
     if slots.cost_name and not slots.cost_seen:
         raise MissingCostError(f"a cost {slots.cost_name!r} was asked for, but the environment's infos never held it.")
     return game.result()
+
+
+def _choose(game: _Play, choose: Chooser, *, ask_idle: bool) -> tuple[NDArray[Any], Scores]:
+    """Actions and scores of all rows; where idle ones are not asked about, theirs are 0."""
+    slots, rows = game.slots, game.rows
+    if ask_idle or len(rows) == slots.n:
+        return choose(slots.observations, game.episodes, game.steps)
+    found = choose(map_arrays(lambda column: column[rows], slots.observations), game.episodes[rows], game.steps[rows])
+    actions, scores = (np.zeros((slots.n, *part.shape[1:]), part.dtype) for part in found)
+    actions[rows], scores[rows] = found
+    return actions, scores
 
 
 class MissingCostError(UnfitEnvironmentError):
@@ -171,12 +186,10 @@ class _Play:
         self.returns, self.lengths = starts.returns.copy(), np.zeros(total, np.int64)
         self.truncated, self.success = np.zeros(total, np.bool_), np.full(total, np.nan)
         self.costs = starts.costs.copy()
+        self.rows = np.arange(slots.n)
+        self.active = np.ones(slots.n, np.bool_)
         self._next = 0
-        self._refill(np.arange(slots.n))
-
-    @property
-    def active(self) -> NDArray[np.bool_]:
-        return self.episodes >= 0
+        self._refill(self.rows)
 
     def _refill(self, rows: NDArray[np.intp]) -> None:
         """Give the next seeds to the rows, lowest first; rows for which none is left become idle."""
@@ -188,24 +201,26 @@ class _Play:
             self.episodes[fresh], self.steps[fresh] = episodes, self.starts.steps[episodes]
             self.starts.start(fresh, episodes, self.seeds[self._next : self._next + fresh.size], self.choose)
             self._next += fresh.size
+        if fresh.size < rows.size:
+            self.active = self.episodes >= 0
+            self.rows = np.flatnonzero(self.active)
 
     def advance(self, step_limit: int) -> int:
         """Book the last step; returns how many episodes ended with it."""
-        slots, active = self.slots, self.active
-        playing = self.episodes[active]
-        rewards = slots.rewards[active]
+        slots, rows = self.slots, self.rows
+        playing, rewards = self.episodes[rows], slots.rewards[rows]
         if not np.isfinite(rewards).all():
             bad = int(np.argmin(np.isfinite(rewards)))
             raise UnfitEnvironmentError(
-                f"the environment gave the reward {rewards[bad]} in step {self.steps[active][bad]} of the episode with "
+                f"the environment gave the reward {rewards[bad]} in step {self.steps[rows[bad]]} of the episode with "
                 f"seed {self.seeds[playing[bad]]}; rewards must be finite numbers."
             )
         self.returns[playing] += rewards
         if slots.cost_name:
-            self.costs[playing] += slots.cost[active]
-        self.steps[active] += 1
-        limit = self.steps >= step_limit
-        over = np.flatnonzero(active & (slots.terminated | slots.truncated | limit))
+            self.costs[playing] += slots.cost[rows]
+        self.steps[rows] += 1
+        ends = slots.terminated[rows] | slots.truncated[rows] | (self.steps[rows] >= step_limit)
+        over = rows[ends]
         if over.size:
             ended = self.episodes[over]
             self.lengths[ended] = self.steps[over]

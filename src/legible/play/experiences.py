@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from legible.play.episodes import play_episodes
 from legible.play.recording import Recorder
 from legible.play.slots import DEFAULT_BATCH, make_slots
 from legible.play.stages import stage_seeds
+from legible.play.trained_environments import environment_for
 from legible.policies import ChoicePolicy, Policy, with_choices
 from legible.settings import STEP_LIMIT
 
@@ -54,8 +56,8 @@ class Experiences:
     space
         Names and kinds of features and actions.
     numbers
-        ``[n, groups]``, the actions as the environment took them, whole numbers counted from 0; None where an action is
-        a single choice.
+        ``[n, groups]``, the actions as the environment took them, whole numbers counted from 0; without columns where
+        an action is a single choice.
     """
 
     observations: NDArray[np.float32]
@@ -67,13 +69,13 @@ class Experiences:
     seeds: NDArray[np.int64]
     success: NDArray[np.float64]
     space: FeatureSpace
-    numbers: NDArray[Any] | None = None
+    numbers: NDArray[Any] = None  # type: ignore[assignment]  # without columns, as in files from before there were any
 
     def __post_init__(self) -> None:
         n, episodes = len(self.observations), len(self.returns)
-        if self.space.is_discrete == (self.numbers is not None):
-            raise LegibleError("experiences: numbers are there exactly where actions are no single choice.")
-        for name in ("actions", "scores", "episode_ids", *(() if self.numbers is None else (_NUMBERS,))):
+        if self.numbers is None:
+            object.__setattr__(self, _NUMBERS, np.zeros((n, 0), np.int64))
+        for name in ("actions", "scores", "episode_ids", _NUMBERS):
             if len(getattr(self, name)) != n:
                 raise LegibleError(f"experiences: {name} has {len(getattr(self, name))} rows, observations {n}.")
         for name in ("lengths", "seeds", "success"):
@@ -85,9 +87,12 @@ class Experiences:
             )
         if n and not 0 <= self.episode_ids.min() <= self.episode_ids.max() < episodes:
             raise LegibleError(f"experiences: episode ids must lie in 0 … {episodes - 1}.")
-        shape = (n,) if self.numbers is None else (n, len(self.space.groups))
-        if self.actions.shape != shape:
-            raise LegibleError(f"experiences: actions of shape {shape} are expected, got {self.actions.shape}.")
+        parts = 0 if self.space.is_discrete else len(self.space.groups)
+        for name, shape in (("actions", (n, parts) if parts else (n,)), (_NUMBERS, (n, parts))):
+            if getattr(self, name).shape != shape:
+                raise LegibleError(
+                    f"experiences: {name} of shape {shape} are expected, got {getattr(self, name).shape}."
+                )
         self.space.check(self.observations)
 
     def __len__(self) -> int:
@@ -100,7 +105,7 @@ class Experiences:
 
     def taken(self, action: int) -> NDArray[np.bool_]:
         """Mark the rows in which an action was taken, or a choice of a group."""
-        actions = self.actions if self.numbers is None else self.actions[:, self.space.group_of(action)]
+        actions = self.actions if self.space.is_discrete else self.actions[:, self.space.group_of(action)]
         return actions == action
 
     def of_episodes(self, episodes: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -127,7 +132,7 @@ class Experiences:
 
     def _action_columns(self) -> dict[str, Any]:
         names = np.array(self.space.action_names, dtype=object)
-        if self.numbers is None:
+        if self.space.is_discrete:
             return {"action": names[self.actions]}
         columns: dict[str, Any] = {}
         for i, group in enumerate(self.space.groups):
@@ -136,7 +141,7 @@ class Experiences:
 
     def with_choices(self, space: FeatureSpace) -> Experiences:
         """Return the same experiences with continuous actions cut into other regions."""
-        if self.numbers is None or all(group.regions is None for group in space.groups):
+        if all(group.regions is None for group in space.groups):
             return replace(self, space=space)
         return replace(
             self,
@@ -165,7 +170,8 @@ class Experiences:
             raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
         try:
             space = FeatureSpace.from_dict(json.loads(str(columns["space"])))
-            return cls(**{name: columns[name] for name in _COLUMNS}, space=space, numbers=columns.get(_NUMBERS))
+            names = [*_COLUMNS, *(name for name in columns if name == _NUMBERS)]
+            return cls(**{name: columns[name] for name in names}, space=space)
         except (
             LookupError,
             TypeError,
@@ -181,7 +187,7 @@ class Experiences:
 def _columns_of(part: Columns | Experiences) -> Columns:
     if isinstance(part, dict):
         return part
-    names = _COLUMNS if part.numbers is None else (*_COLUMNS, _NUMBERS)
+    names = _COLUMNS if part.space.is_discrete else (*_COLUMNS, _NUMBERS)
     return {name: getattr(part, name) for name in names}
 
 
@@ -224,12 +230,10 @@ def collect(
     """
     if episodes < 1:
         raise LegibleError(f"at least one episode is needed, got {episodes}.")
-    environment = as_environment(environment)
-    space, guess = describe_features(environment, names)
-    env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
-    check_studied(policy, env)
-    if isinstance(environment, EnvironmentSpec):
-        env.close()
+    environment = environment_for(policy, as_environment(environment))
+    with _opened(environment) as env:
+        space, guess = _describe(env, names)
+        check_studied(policy, env)
     # Continuous actions are cut anew once it is known what the policy does.
     player = with_choices(policy, cut_choices(space))
     setup = ExperienceSetup(player, environment, epsilon, sample, batch, step_limit)
@@ -237,6 +241,17 @@ def collect(
     found = join_experiences([part], space)
     found = found.with_guessed_kinds() if guess else found
     return found if is_cut(space) else found.with_choices(cut_choices(found.space, found.numbers))
+
+
+@contextmanager
+def _opened(environment: EnvironmentSpec | Env) -> Iterator[Env]:
+    """An environment, which is closed again if it was made here."""
+    env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
+    try:
+        yield env
+    finally:
+        if isinstance(environment, EnvironmentSpec):
+            env.close()
 
 
 @dataclass(frozen=True)
@@ -308,10 +323,10 @@ def describe_features(
     environment: EnvironmentSpec | Env, names: str | Path | FeatureSpace | None = None
 ) -> tuple[FeatureSpace, bool]:
     """Return the feature space, and whether kinds have to be guessed because nothing tells them."""
-    env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
-    try:
-        named = resolve_names(env, names)
-        return named.space, not named.is_named and named.space[0].kind == "numeric"
-    finally:
-        if isinstance(environment, EnvironmentSpec):
-            env.close()
+    with _opened(environment) as env:
+        return _describe(env, names)
+
+
+def _describe(env: Env, names: str | Path | FeatureSpace | None) -> tuple[FeatureSpace, bool]:
+    named = resolve_names(env, names)
+    return named.space, not named.is_named and named.space[0].kind == "numeric"

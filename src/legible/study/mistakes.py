@@ -26,7 +26,7 @@ from legible.play.experiences import ExperienceSetup
 from legible.policies import Policy
 from legible.settings import StudySettings
 from legible.study.collecting import collect_in_units
-from legible.study.running import Progress, ProgressCount
+from legible.study.running import NoEngine, Progress, ProgressCount
 
 T = TypeVar("T")
 
@@ -80,6 +80,7 @@ class LooksForMistakes:
     fingerprint: str
     _names: FeatureSpace | None
     _early_space: FeatureSpace
+    _reading: bool
 
     if TYPE_CHECKING:
 
@@ -117,6 +118,11 @@ class LooksForMistakes:
     def decisions(self) -> Experiences:
         """The recorded episodes whose decisions were looked at."""
         return self._read("mistakes experiences", self._record_decisions)
+
+    @property
+    def learns_from_mistakes(self) -> bool:
+        """Whether rule sets that are tested come from single decisions, too."""
+        return "mistakes" in [name.strip() for name in self.settings.sources.split(",")]
 
     def decision_gains(self) -> DecisionGains | None:
         """What other choices are worth at the decisions that were looked at; None where none could be."""
@@ -198,12 +204,12 @@ def _search(study: LooksForMistakes) -> _Search | Mistakes:
     if problem:
         return Mistakes(branching=found.way, problem=problem)
     search = Search.plan(experiences, count, seed=study.seed)
-    progress = ProgressCount(study.progress, "mistakes rollouts", 0)
+    progress = ProgressCount(None if study._reading else study.progress, "mistakes rollouts", 0)
     runner = RolloutRunner(
         study.rollout_setup(),
         search.points,
         seed=study.seed,
-        engine=study.engine,
+        engine=NoEngine(study.folder) if study._reading else study.engine,
         store=RolloutFiles(study.folder / "rollouts"),
         fingerprint=study.fingerprint,
         time_limit=study.settings.time_limit or None,
