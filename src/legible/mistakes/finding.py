@@ -206,7 +206,7 @@ def points_of(experiences: Experiences, rows: NDArray[np.int64]) -> tuple[Point,
     points = []
     for row in rows.tolist():
         episode = int(experiences.episode_ids[row])
-        done = experiences.actions if experiences.numbers is None else experiences.numbers
+        done = experiences.actions if experiences.space.is_discrete else experiences.numbers
         actions = done[starts[episode] : row + 1]
         points.append(
             Point(int(experiences.seeds[episode]), int(steps[row]), actions, experiences.observations[row].copy())
@@ -349,7 +349,7 @@ def _mistake(
         row,
         int(seen.seeds[seen.episode_ids[row]]),
         int(steps_of(seen)[row]),
-        int(seen.actions[row] if seen.numbers is None else seen.actions[row, seen.space.group_of(better)]),
+        int(seen.actions[row] if seen.space.is_discrete else seen.actions[row, seen.space.group_of(better)]),
         better,
         gain,
         low,

@@ -170,7 +170,7 @@ class LooksForMistakes:
                 progress=self.progress,
                 stage="mistakes",
             )
-            found = found if found.numbers is None else found.with_choices(self.space)
+            found = found if found.space.is_discrete else found.with_choices(self.space)
             found.save(path, self._key)
         return Experiences.load(path, self._key)
 
