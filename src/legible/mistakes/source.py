@@ -123,7 +123,7 @@ def _with_images(
     """The examples of a choice, and the images of those of other choices."""
     parts = [_examples(decisions, space, choice, polarity)]
     for relation in relations:
-        if relation.image_action == choice and not relation.unconstrained:
+        if relation.image_action == choice:
             others = _examples(decisions, space, relation.action, polarity)
             images, defined = map_states(relation, others.observations)
             parts.append(_Examples(images[defined], others.positive[defined], others.stakes[defined]))
