@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from legible.settings import MOST_ROLLOUTS, MistakeSettings
 
 # Futures of a decision are numbered; each rung has its own.
-SECOND, FINAL, FUTURES = MOST_ROLLOUTS, 2 * MOST_ROLLOUTS, 3 * MOST_ROLLOUTS
+SECOND, FINAL = MOST_ROLLOUTS, 2 * MOST_ROLLOUTS
 # How far from zero, in standard errors, the best gain must be for the second rung and for the last.
 PROMISING, VERY_PROMISING = 1.0, 2.5
 # The share of the decisions that may enter the second rung, and the last.

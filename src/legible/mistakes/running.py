@@ -18,9 +18,9 @@ from legible.engines import Engine, Failed, UnitFailedError
 from legible.evaluation import FailureLimit
 from legible.evaluation.failures import FailedEpisode, is_of_episode, reason_of
 from legible.evaluation.units import choices_content
-from legible.mistakes.racing import FUTURES
 from legible.mistakes.rollouts import Rollouts, RolloutSetup, RolloutUnit, play_rollouts
 from legible.play import Point, stage_seeds
+from legible.play.stages import FUTURES
 
 Store = MutableMapping[str, Rollouts]
 """Rollouts by the key of their unit; a study keeps them on disk."""

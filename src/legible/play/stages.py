@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from legible.errors import LegibleError
 from legible.play.episodes import episode_seeds
-from legible.settings import StudySettings
+from legible.settings import MOST_ROLLOUTS, StudySettings
 
 # Every stage of a study has room for this many episodes; blocks of different stages never share a seed.
 STAGE_EPISODES = 2**24
@@ -151,6 +151,10 @@ def _random_rules(settings: StudySettings, known: Known) -> int:
     return _raced(settings, known) or _blocks(settings, known)
 
 
+# Every decision that is looked at has room for this many futures; each rung takes its own.
+FUTURES = 3 * MOST_ROLLOUTS
+
+
 def _of_mistakes(settings: StudySettings, _: Known) -> int:
     return 0 if settings.mistakes.when == "never" else settings.mistakes.episodes
 
@@ -282,7 +286,7 @@ for _stage in (
         12,
         "mistakes",
         "futures of single decisions, from the decision on, the same for all choices",
-        lambda settings, _: settings.mistakes.decisions * settings.mistakes.rollouts * (_of_mistakes(settings, _) > 0),
+        lambda settings, known: FUTURES * settings.mistakes.decisions if _of_mistakes(settings, known) else 0,
         lambda *_: 0,  # parts of episodes: their budget is one of steps
     ),
 ):
