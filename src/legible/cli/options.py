@@ -32,6 +32,7 @@ SETTINGS_PANELS = {
     "improvement": "Settings of the improvement",
     "references": "Settings of the references",
     "baselines": "Settings of the baselines",
+    "mistakes": "Settings of the search for single decisions that cost most",
 }
 PATH = click.Path(path_type=Path)
 

@@ -392,7 +392,7 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
     used = sorted(set(unit.treatments) - {UNGUIDED})
     renumbered = {old: new for new, old in enumerate(used)} | {UNGUIDED: UNGUIDED}
     content = {
-        **_choices_content(setup.policy),
+        **choices_content(setup.policy),
         "fingerprint": fingerprint,
         "environment": repr(setup.environment),
         "play": _play_content(setup.play),
@@ -420,7 +420,7 @@ def _play_content(play: PlaySettings) -> dict[str, Any]:
     }
 
 
-def _choices_content(policy: Policy) -> dict[str, Any]:
+def choices_content(policy: Policy) -> dict[str, Any]:
     """The choices that actions are cut into, where they are no single choice."""
     return {"choices": policy.space.to_dict()["groups"]} if isinstance(policy, ChoicePolicy) else {}
 

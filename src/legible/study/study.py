@@ -52,6 +52,7 @@ from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
 from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
+from legible.study.mistakes import LooksForMistakes
 from legible.study.references import OtherPolicies, compare_with_references
 from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
 
@@ -59,7 +60,7 @@ _REPORT = "legible.report:write_report"  # the report knows the study, so the st
 T = TypeVar("T")
 
 
-class Study:
+class Study(LooksForMistakes):
     """One study of one policy in one environment.
 
     Parameters
@@ -291,9 +292,10 @@ class Study:
             improvement = self.improve()
             self.play_references(others)
             self.explain()
-            if baselines:
-                for kind in BASELINES:
-                    self.play_baseline(kind)
+            if self.looks_for_mistakes():
+                self.find_mistakes()
+            for kind in BASELINES if baselines else ():
+                self.play_baseline(kind)
             if report:
                 self.write_report()
         return improvement
@@ -406,6 +408,8 @@ class Study:
     def evaluate(self) -> Evaluation:
         """Step 3: guide the policy with every rule set and compare returns; generalises first."""
         self.generalise()
+        if self.learns_from_mistakes:
+            self.find_mistakes()
         return self._do("evaluation", self._evaluate)
 
     @property
@@ -426,6 +430,7 @@ class Study:
                 self.settings, self.environment, len(self.mining.rules), float(self.experiences.lengths.mean())
             ),
             negative_first=self.settings.play.precedence == "negative",
+            decisions=self.decision_gains() if self.learns_from_mistakes else None,
         )
         names = [name.strip() for name in self.settings.sources.split(",") if name.strip()]
         return evaluate(
