@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 from legible.engines import Engine, LocalProcesses
 from legible.environments import EnvironmentSpec, resolve_names
 from legible.evaluation import Evaluation, References, Runner, evaluate
-from legible.evaluation.units import Setup
+from legible.evaluation.units import Setup, usual_rows
 from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
 from legible.features import FeatureSpace, deciles
 from legible.guidance import GuidedPolicy
@@ -443,7 +443,9 @@ class Study(LooksForMistakes):
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
         """What units of work share: policy, environment, and what they are guided with."""
-        return Setup(self._player(), self.environment, tuple(treatments), self.settings.play)
+        play = self.settings.play
+        rows = usual_rows(play) if self.settings.evaluation.method == "racing" else 0
+        return Setup(self._player(), self.environment, tuple(treatments), play, rows)
 
     def runner(self, *stages: str, of: int = 0, rule_sets: int = 0) -> Runner:
         """Return how units are run for this study: on its engine, and no unit that the folder holds.
