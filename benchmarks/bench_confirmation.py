@@ -1,7 +1,7 @@
 """Confirmation: how often worlds without effect confirm something, and what the tests find that could be used instead.
 
-- *False alarms*: studies of twenty rule sets without effect, 200 changed episodes each, Benjamini-Hochberg. A valid test
-  at 5 % confirms something in 15 of 300 studies; up to 24 is chance.
+- *False alarms*: studies of twenty rule sets without effect, 200 changed episodes each, Benjamini-Hochberg. A valid
+  test at 5 % confirms something in 15 of 300 studies; up to 24 is chance.
 - *Power*: one rule set with an effect, tested at the level that a lone one of twenty has to pass.
 
 Invented loss: one more change, a loss as large as the largest in any rule set of the study.

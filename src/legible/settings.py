@@ -4,7 +4,8 @@ The dataclasses here are the single source of the command line's options, of set
 every field is annotated with its type and with the sentence that people read.
 
 - `StudySettings`: all of them; `StudySettings.paper` and `StudySettings.quick` are presets.
-- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `BaselineSettings`: one for each step.
+- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `ReferenceSettings` and
+  `BaselineSettings`: one for each step.
 - `all_settings`: every setting with its name, type, default and help, for whoever makes options or documents of them.
 """
 
@@ -257,6 +258,32 @@ class ImprovementSettings:
 
 
 @dataclass(frozen=True)
+class ReferenceSettings:
+    """What the policy is compared with: random play, every choice taken throughout, other policies."""
+
+    episodes: Annotated[
+        int,
+        "Episodes of every reference, and of the policy, on the seeds on which the best references are chosen.",
+    ] = 200
+    quoted: Annotated[
+        int,
+        "How many constant choices, the best on those seeds, also play the seeds of the final figure, from which they "
+        "are quoted; random play and other policies always do.",
+    ] = 2
+    most_constants: Annotated[
+        int,
+        "Constant choices that are played at most; of more choices, that many, evenly spread.",
+    ] = 30
+
+    def __post_init__(self) -> None:
+        if self.episodes < 2:
+            raise SettingsError(f"episodes must be at least 2 to compare returns, got {self.episodes}.")
+        for name in ("quoted", "most_constants"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} must be at least 1, got {getattr(self, name)}.")
+
+
+@dataclass(frozen=True)
 class BaselineSettings:
     """The paper's baselines."""
 
@@ -287,6 +314,7 @@ class StudySettings:
     play: PlaySettings = field(default_factory=PlaySettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     improvement: ImprovementSettings = field(default_factory=ImprovementSettings)
+    references: ReferenceSettings = field(default_factory=ReferenceSettings)
     baselines: BaselineSettings = field(default_factory=BaselineSettings)
 
     def __post_init__(self) -> None:
@@ -321,6 +349,7 @@ class StudySettings:
                 confirmation_episodes=50,
             ),
             improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
+            references=ReferenceSettings(episodes=25),
             baselines=BaselineSettings(random_tests=10),
         )
 

@@ -276,7 +276,7 @@ def test_units_are_cut_in_order_and_stored_once(monkeypatch: pytest.MonkeyPatch)
     assert sum(told) == 5
     import legible.evaluation.units as module
 
-    monkeypatch.setattr(module, "play_unit", None)  # nothing is played again
+    monkeypatch.setattr(module, "play_in_slots", None)  # nothing is played again
     again = run_units(SETUP, units, store=store)
     np.testing.assert_array_equal(first.returns, again.returns)
 

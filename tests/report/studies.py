@@ -14,6 +14,7 @@ from legible.settings import (
     ImprovementSettings,
     MiningSettings,
     PlaySettings,
+    ReferenceSettings,
     StudySettings,
 )
 from legible.study import Study
@@ -26,6 +27,7 @@ SETTINGS = StudySettings(
         rungs=2, race_seeds=128, confirmation_changes=200, confirmation_seeds=512, confirmation_episodes=60
     ),
     improvement=ImprovementSettings(episodes=60, final_episodes=100, most_candidates=3),
+    references=ReferenceSettings(episodes=20),
     baselines=BaselineSettings(random_tests=2),
 )
 MIRROR_SETTINGS = replace(

@@ -26,6 +26,7 @@ from legible.settings import (
     ImprovementSettings,
     MiningSettings,
     PlaySettings,
+    ReferenceSettings,
     StudySettings,
 )
 from legible.study import Study, UnitFiles, fingerprint_of
@@ -36,6 +37,7 @@ SETTINGS = StudySettings(
     play=PlaySettings(batch=8, unit_episodes=40),
     evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
+    references=ReferenceSettings(episodes=20),
     baselines=BaselineSettings(random_tests=3),
 )
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
@@ -74,8 +76,8 @@ def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
     assert guided.rules.rules == improvement.composition.rules
     last = {stage: (done, of) for stage, done, of in told}
     assert last["experiences"] == (60, 60)
-    steps = ["experiences", "importance", "rules", "screening", "confirmation", "improvement", "explanation"]
-    assert list(last) == steps
+    steps = ["experiences", "importance", "rules", "screening", "confirmation", "improvement"]
+    assert list(last) == [*steps, "references", "explanation"]
     assert all(done == of for done, of in last.values())
     baseline = made.play_baseline("block")
     assert len(baseline.verdicts) == 3

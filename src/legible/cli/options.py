@@ -29,6 +29,7 @@ SETTINGS_PANELS = {
     "play": "Settings of how episodes are played",
     "evaluation": "Settings of the evaluation",
     "improvement": "Settings of the improvement",
+    "references": "Settings of the references",
     "baselines": "Settings of the baselines",
 }
 PATH = click.Path(path_type=Path)
@@ -145,7 +146,7 @@ def other_option(command: Command) -> Command:
         "--other",
         metavar="[NAME=]POLICY",
         multiple=True,
-        help="Other policy to show beside this one in the report; may be given repeatedly.",
+        help="Other policy to compare this one with, beside random play and constant choices; may be given repeatedly.",
         shell_complete=complete_policy,
     )(command)
 

@@ -278,6 +278,8 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
     ) -> None:
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
+        # Until they are reset, stepping leaves episodes that are over as they are.
+        self.leaves_finished = self.autoreset_mode is AutoresetMode.DISABLED
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = self.check_render_mode(render_mode, self.metadata["render_modes"])
         self.copy = copy

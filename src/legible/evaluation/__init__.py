@@ -14,6 +14,7 @@ from legible.evaluation.objectives import (
     parse_constraints,
     register_objective,
 )
+from legible.evaluation.references import QuotedReference, Reference, ReferenceResult, References, compare_references
 from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
 
 __all__ = [
@@ -25,11 +26,16 @@ __all__ = [
     "Figure",
     "Objective",
     "PlayedBlocks",
+    "QuotedReference",
+    "Reference",
+    "ReferenceResult",
+    "References",
     "Runner",
     "Sample",
     "TooManyFailuresError",
     "Verdict",
     "WorstCase",
+    "compare_references",
     "evaluate",
     "figure_rows",
     "figures",

@@ -21,13 +21,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from scipy import stats
+
 from legible.evaluation.blocks import Runner
 from legible.evaluation.confirmation import confirm
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.pairs import PairedPlay, Pairs
 from legible.evaluation.recorded import UnguidedRecord, find_repetition
-from legible.evaluation.statistics import Standing, benjamini_hochberg
+from legible.evaluation.statistics import POWER, Standing, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult, run_units
 from legible.evaluation.verdicts import Evaluation, Sample, Verdict
 from legible.hypotheses import Hypotheses, MeasuredEffect, ask_sources
@@ -212,6 +214,11 @@ def _identity(treatment: RuleSet | Treatment) -> object:
     return type(treatment).__name__, json.dumps(treatment.to_dict(), sort_keys=True)
 
 
+def _detectable(standing: Standing, changed: int, alpha: float) -> float | None:
+    """Return the smallest effect that a test would show with a power of 80 %, by the standard error so far."""
+    return float(stats.norm.isf(alpha) + stats.norm.ppf(POWER)) * standing.error if changed > 1 else None
+
+
 def race(
     setup: Setup,
     *,
@@ -265,6 +272,7 @@ def race(
 
 def _verdicts(found: Race, alpha: float) -> list[Verdict]:
     helps = [found.standing(entry) for entry in found.entries]
+    changed = [int(found.pairs(entry).changed.sum()) for entry in found.entries]
     # As in the confirmation: a rare large gain that has not been seen may outweigh many small losses.
     gain = found.objective.invented_loss(found.sides(entry, harm=True) for entry in found.entries)
     p = [standing.p for standing in helps]
@@ -283,7 +291,8 @@ def _verdicts(found: Race, alpha: float) -> list[Verdict]:
             is_harmful=bool(q_harm[i] < alpha),
             found_by=", ".join(entry.found_by),
             equal_sources=tuple(entry.equal),
-            changed_episodes=int(found.pairs(entry).changed.sum()),
+            changed_episodes=changed[i],
+            detectable=_detectable(helps[i], changed[i], alpha),
             steps=found.steps(entry),
         )
         for i, entry in enumerate(found.entries)

@@ -4,7 +4,7 @@
 - `paired`: one-sided, on differences of the same seeds, with the effect and its confidence interval.
 - `Effect`: what a test says. `POWER`: of the smallest effect that it could have shown.
 - `Standing`, `standing_of_changed`: how differences do that are mostly zero, roughly and quickly.
-- `benjamini_hochberg`: q-values of many tests.
+- `benjamini_hochberg`: q-values of many tests; `holm`: p-values that hold for all of a few tests together.
 """
 
 from __future__ import annotations
@@ -37,6 +37,18 @@ def standard_error(values: ArrayLike) -> float:
     """Standard error of the mean."""
     sample = _sample(values, "standard error")
     return float(sample.std(ddof=1) / np.sqrt(sample.size))
+
+
+def mean_interval(mean: float, error: float, episodes: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the confidence interval of a mean by its standard error, with Student's t.
+
+    >>> tuple(round(end, 2) for end in mean_interval(10.0, 1.0, 5))
+    (7.22, 12.78)
+    """
+    if episodes < 2:
+        return float("nan"), float("nan")
+    reach = float(stats.t.ppf((1 + confidence) / 2, episodes - 1)) * error
+    return mean - reach, mean + reach
 
 
 def standard_error_of_difference(first: ArrayLike, second: ArrayLike) -> float:
@@ -143,3 +155,16 @@ def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
     """
     p = np.asarray(p_values, np.float64)
     return stats.false_discovery_control(p, method="bh") if p.size else p
+
+
+def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Return corrected p-values: the chance that any test with one ≤ α is a false alarm is at most α.
+
+    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    p = np.asarray(p_values, np.float64)
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))
+    return corrected

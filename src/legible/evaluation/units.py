@@ -17,7 +17,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,10 @@ from legible.engines import Engine, Failed, Finished, InProcess, UnitFailedError
 from legible.environments import Env, EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
+from legible.evaluation.starts import StartedSlots, UnitStarts
 from legible.guidance import CountingChooser, GuidedChooser
 from legible.play import (
-    BatchSlots,
     FixedRowsPolicy,
-    Observations,
     Recorder,
     Recording,
     Slots,
@@ -38,14 +37,20 @@ from legible.play import (
     make_slots,
     play_episodes,
 )
-from legible.play.packed_states import PackedStates, unpack_states
 from legible.policies import Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
 UNGUIDED = -1
+LARGE_ROWS, SMALL_ROWS = 128, 32
+"""Rows of a batch that networks see, where many episodes run side by side and where few do."""
 # Columns that only the files of units with failed episodes have.
 _OF_FAILURES = ("failed", "errors")
+
+
+def usual_rows(play: PlaySettings) -> int:
+    """How many rows networks see at a time where that is fixed: few enough that little is wasted when episodes end."""
+    return LARGE_ROWS if play.batch > SMALL_ROWS else SMALL_ROWS
 
 
 class Treatment(Protocol):
@@ -74,6 +79,8 @@ class Setup:
     rows
         Rows of every batch that the policy sees (`legible.play.FixedRowsPolicy`): an episode is then the same to the
         bit whatever unit it is played in. 0 shows it the whole batch of a unit, as it is.
+    count_choices
+        Whether results say how often each choice was taken; nothing else of them depends on it.
     """
 
     policy: Policy
@@ -81,6 +88,7 @@ class Setup:
     treatments: tuple[RuleSet | Treatment, ...] = ()
     play: PlaySettings = field(default_factory=PlaySettings)
     rows: int = 0
+    count_choices: bool = False
 
     @property
     def asked_policy(self) -> Policy:
@@ -107,53 +115,6 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class UnitStarts:
-    """Where episodes of a unit start that are known up to some step, because they are the unguided policy's until then.
-
-    Parameters
-    ----------
-    steps
-        For every episode the steps that are known.
-    returns, costs, fired
-        What they earned and cost, and in how many of them a treatment stepped in.
-    states, observations
-        The states after them (`legible.play.packed_states`), and what was seen there.
-    """
-
-    steps: NDArray[np.int64]
-    returns: NDArray[np.float64]
-    costs: NDArray[np.float64]
-    fired: NDArray[np.int64]
-    states: PackedStates
-    observations: Observations
-
-    def __getitem__(self, chosen: Any) -> UnitStarts:
-        return UnitStarts(*(getattr(self, f.name)[chosen] for f in fields(self)))
-
-
-class _Starts:
-    """Brings slots to where the episodes of a unit start."""
-
-    def __init__(self, slots: Slots, starts: UnitStarts) -> None:
-        self._slots, self._starts = slots, starts
-        self.steps, self.returns, self.costs = starts.steps, starts.returns, starts.costs
-
-    def start(
-        self,
-        rows: NDArray[np.intp],
-        episodes: NDArray[np.int64],
-        seeds: Sequence[int],
-        choose: Any,  # noqa: ARG002 (policies of studies remember nothing)
-    ) -> None:
-        later = self.steps[episodes] > 0
-        if not later.all():
-            self._slots.start(rows[~later], [seeds[i] for i in np.flatnonzero(~later).tolist()])
-        if later.any():
-            some = self._starts[episodes[later]]
-            unpack_states(cast("BatchSlots", self._slots), rows[later], some.states, some.observations)
-
-
-@dataclass(frozen=True)
 class Unit:
     """Episodes to play: for each the number of its treatment (−1: unguided) and its seed.
 
@@ -173,7 +134,8 @@ class Unit:
 class UnitResult:
     """What came of a unit, an entry an episode.
 
-    Episodes that failed have a reason in `errors`; their returns and costs are NaN and their lengths 0.
+    Episodes that failed have a reason in `errors`; their returns and costs are NaN and their lengths 0. `taken` says in
+    how many steps each choice was taken, ``int64[n, choices]``; where nobody counted, there are no columns or zeros.
     """
 
     returns: NDArray[np.float64]
@@ -185,12 +147,15 @@ class UnitResult:
     changed: NDArray[np.int64]
     failed: NDArray[np.bool_] = None  # type: ignore[assignment]  # none failed, as in files from before there were any
     errors: NDArray[np.str_] = None  # type: ignore[assignment]
+    taken: NDArray[np.int64] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if self.failed is None:
             object.__setattr__(self, "failed", np.zeros(np.shape(self.returns), np.bool_))
         if self.errors is None:
             object.__setattr__(self, "errors", np.zeros(np.shape(self.returns), np.str_))
+        if self.taken is None:
+            object.__setattr__(self, "taken", np.zeros((len(self.returns), 0), np.int64))
 
     @property
     def played(self) -> UnitResult:
@@ -216,17 +181,20 @@ class UnitResult:
     @classmethod
     def concatenate(cls, parts: Sequence[UnitResult]) -> UnitResult:
         """Put results one after the other."""
+        width = max((part.taken.shape[1] for part in parts), default=0)
+        parts = [replace(part, taken=_widened(part.taken, width)) for part in parts]
         return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return it as arrays, for a file; what is about failures is only there where some failed."""
-        left_out = () if self.failed.any() else _OF_FAILURES
+        """Return it as arrays, for a file; failures and choices only where there are some."""
+        left_out = (*(() if self.failed.any() else _OF_FAILURES), *(() if self.taken.size else ("taken",)))
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> UnitResult:
         """Make it from what `to_arrays` returned."""
-        needed = [f.name for f in fields(cls) if f.name not in _OF_FAILURES or f.name in arrays]
+        not_always = (*_OF_FAILURES, "taken")
+        needed = [f.name for f in fields(cls) if f.name not in not_always or f.name in arrays]
         return cls(**{name: arrays[name] for name in needed})
 
     def with_episodes(self, places: NDArray[np.intp], others: UnitResult) -> UnitResult:
@@ -244,6 +212,11 @@ class UnitResult:
 
     def __len__(self) -> int:
         return len(self.returns)
+
+
+def _widened(taken: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Counts of choices with zeros where nobody counted."""
+    return taken if taken.shape[1] == width else np.zeros((len(taken), width), np.int64)
 
 
 def play_unit(setup: Setup, unit: Unit, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
@@ -265,6 +238,8 @@ def play_in_slots(
 ) -> UnitResult:
     """Play the episodes of a unit in slots that were made for it, and close them."""
     chooser = setup.chooser(np.array(unit.treatments, np.int64), unit.seeds)
+    if setup.count_choices:
+        chooser.count_choices()
     try:
         episodes = play_episodes(
             slots,
@@ -272,7 +247,7 @@ def play_in_slots(
             unit.seeds,
             step_limit=setup.play.step_limit,
             ask_idle=not setup.rows,
-            starts=None if unit.starts is None else _Starts(slots, unit.starts),
+            starts=None if unit.starts is None else StartedSlots(slots, unit.starts),
             on_step=on_step,
         )
     finally:
@@ -286,6 +261,7 @@ def play_in_slots(
         costs=episodes.costs,
         fired=chooser.fired if unit.starts is None else chooser.fired + unit.starts.fired,
         changed=chooser.changed,
+        taken=chooser.taken,
     )
 
 

@@ -135,6 +135,9 @@ class Verdict:
         The mined rules behind other rule sets that are equal to this one: they were tested once.
     changed_episodes
         How many of the sample's episodes guidance changed; None where nobody counted (paper).
+    detectable
+        The smallest effect that the race would have shown with a power of 80 %; that of the confirmation is its
+        effect's. None where nothing was changed, or nobody asked (paper).
     steps
         Environment steps that were played with it, those of the confirmation and of its mined rule alone included.
     """
@@ -153,6 +156,7 @@ class Verdict:
     found_by: str = ""
     equal_sources: tuple[Rule, ...] = ()
     changed_episodes: int | None = None
+    detectable: float | None = None
     steps: int = 0
 
     @property
@@ -271,7 +275,7 @@ def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         "confirmed": verdict.is_confirmed,
     }
     if verdict.changed_episodes is not None:
-        row["changed_episodes"] = verdict.changed_episodes
+        row |= {"changed_episodes": verdict.changed_episodes, "detectable": verdict.detectable}
     if verdict.confirmation is not None:
         effect = verdict.confirmation.effect
         row |= {"effect": effect.mean, "low": effect.low, "high": effect.high, "q_confirmed": verdict.confirmation.q}

@@ -38,6 +38,9 @@ class CountingChooser(ABC):
     ----------
     fired, changed
         For every episode, the number of steps in which its treatment stepped in, and in which that changed the action.
+    taken
+        For every episode, the number of steps in which each choice was taken: ``int64[episodes, choices]``, without
+        columns unless `count_choices` was called.
     """
 
     def __init__(self, policy: Policy, treatments: ArrayLike, seeds: Sequence[int]) -> None:
@@ -47,6 +50,11 @@ class CountingChooser(ABC):
         self._keys = policy_keys([*seeds, 0])
         self.fired = np.zeros(len(seeds), np.int64)
         self.changed = np.zeros(len(seeds), np.int64)
+        self.taken = np.zeros((len(seeds), 0), np.int64)
+
+    def count_choices(self) -> None:
+        """Count from now on how often each choice is taken."""
+        self.taken = np.zeros((len(self.fired), self._policy.n_actions), np.int64)
 
     def __call__(
         self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
@@ -58,6 +66,9 @@ class CountingChooser(ABC):
         )
         self.fired[episodes[fired]] += 1
         self.changed[episodes[changed]] += 1
+        if self.taken.size:
+            playing = episodes >= 0
+            self.taken[episodes[playing], actions[playing]] += 1
         return actions, scores
 
     @abstractmethod

@@ -6,9 +6,12 @@ seeds is never quoted from the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from legible.evaluation import (
     Evaluation,
@@ -88,17 +91,27 @@ class Improvement:
         blocks = self.final_blocks
         return effects(blocks.results, blocks.results[-1], blocks.base, self.evaluation_settings.method)
 
-    def figure_rows(self) -> list[dict[str, Any]]:
-        """Base, guided policy (if there is one) and difference on the seeds of the final figure, a row an objective."""
+    def figure_rows(self, references: Mapping[str, UnitResult] | None = None) -> list[dict[str, Any]]:
+        """Base, guided policy (if there is one), difference and references on the final seeds, a row an objective."""
         blocks = self.final_blocks
         if not len(self.composition):
-            return figure_rows({"base": blocks.base})
-        return figure_rows({"base": blocks.base, "guided": blocks.results[-1]}, self.effects())
+            return figure_rows({"base": blocks.base}, references=references)
+        return figure_rows({"base": blocks.base, "guided": blocks.results[-1]}, self.effects(), references)
 
     def constraints(self) -> tuple[ConstraintCheck, ...]:
         """Whether the seeds of the final figure show that the constraints are kept."""
         blocks = self.final_blocks
         return check_constraints(self.evaluation_settings, blocks.results, blocks.results[-1], blocks.base)
+
+    @property
+    def choice_shares(self) -> NDArray[np.float64]:
+        """Share of the final figure's steps in which the guided policy takes each choice; empty where not counted."""
+        guided = self.final_blocks.results[-1]
+        counted = guided.taken.any(axis=1)
+        if not counted.any():
+            return np.zeros(0)
+        shares: NDArray[np.float64] = guided.taken.sum(axis=0) / guided.lengths[counted].sum()
+        return shares
 
     def to_rows(self, space: FeatureSpace) -> list[dict[str, Any]]:
         """The steps of the composition as plain rows, for JSON or a data frame."""
@@ -172,7 +185,7 @@ def improve(
             accepted.append(verdict.rule_set)
         sample = Sample.of(tried)
         steps.append(Step(verdict.rule_set, sample.mean, sample.error, composition is trial))
-    final = replace(setup, treatments=(composition,) if len(composition) else ())
+    final = replace(setup, treatments=(composition,) if len(composition) else (), count_choices=True)
     blocks = play_on_same_seeds(final, stage_seeds(seed, "final", 0, settings.final_episodes), run, on_episodes)
     return Improvement(
         rule_sets=tuple(accepted),

@@ -104,7 +104,7 @@ def play_episodes(
         raise LegibleError(f"step_limit must be at least 1, got {step_limit}.")
     game = _Play(slots, [_check_episode_seed(seed) for seed in seeds], starts or _Beginnings(slots, len(seeds)), choose)
     with one_thread():
-        while game.active.any():
+        while len(game.rows):
             if on_step is not None:
                 before = map_arrays(np.copy, slots.observations)
                 masks = None if slots.masks is None else slots.masks.copy()
@@ -126,8 +126,7 @@ def play_episodes(
 
 def _choose(game: _Play, choose: Chooser, *, ask_idle: bool) -> tuple[NDArray[Any], Scores]:
     """Actions and scores of all rows; where idle ones are not asked about, theirs are 0."""
-    slots = game.slots
-    rows = np.flatnonzero(game.active)
+    slots, rows = game.slots, game.rows
     if ask_idle or len(rows) == slots.n:
         return choose(slots.observations, game.episodes, game.steps)
     found = choose(map_arrays(lambda column: column[rows], slots.observations), game.episodes[rows], game.steps[rows])
@@ -187,12 +186,10 @@ class _Play:
         self.returns, self.lengths = starts.returns.copy(), np.zeros(total, np.int64)
         self.truncated, self.success = np.zeros(total, np.bool_), np.full(total, np.nan)
         self.costs = starts.costs.copy()
+        self.rows = np.arange(slots.n)
+        self.active = np.ones(slots.n, np.bool_)
         self._next = 0
-        self._refill(np.arange(slots.n))
-
-    @property
-    def active(self) -> NDArray[np.bool_]:
-        return self.episodes >= 0
+        self._refill(self.rows)
 
     def _refill(self, rows: NDArray[np.intp]) -> None:
         """Give the next seeds to the rows, lowest first; rows for which none is left become idle."""
@@ -204,24 +201,26 @@ class _Play:
             self.episodes[fresh], self.steps[fresh] = episodes, self.starts.steps[episodes]
             self.starts.start(fresh, episodes, self.seeds[self._next : self._next + fresh.size], self.choose)
             self._next += fresh.size
+        if fresh.size < rows.size:
+            self.active = self.episodes >= 0
+            self.rows = np.flatnonzero(self.active)
 
     def advance(self, step_limit: int) -> int:
         """Book the last step; returns how many episodes ended with it."""
-        slots, active = self.slots, self.active
-        playing = self.episodes[active]
-        rewards = slots.rewards[active]
+        slots, rows = self.slots, self.rows
+        playing, rewards = self.episodes[rows], slots.rewards[rows]
         if not np.isfinite(rewards).all():
             bad = int(np.argmin(np.isfinite(rewards)))
             raise UnfitEnvironmentError(
-                f"the environment gave the reward {rewards[bad]} in step {self.steps[active][bad]} of the episode with "
+                f"the environment gave the reward {rewards[bad]} in step {self.steps[rows[bad]]} of the episode with "
                 f"seed {self.seeds[playing[bad]]}; rewards must be finite numbers."
             )
         self.returns[playing] += rewards
         if slots.cost_name:
-            self.costs[playing] += slots.cost[active]
-        self.steps[active] += 1
-        limit = self.steps >= step_limit
-        over = np.flatnonzero(active & (slots.terminated | slots.truncated | limit))
+            self.costs[playing] += slots.cost[rows]
+        self.steps[rows] += 1
+        ends = slots.terminated[rows] | slots.truncated[rows] | (self.steps[rows] >= step_limit)
+        over = rows[ends]
         if over.size:
             ended = self.episodes[over]
             self.lengths[ended] = self.steps[over]

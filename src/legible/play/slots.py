@@ -82,13 +82,18 @@ class _SlotArrays:
 
 
 class BatchSlots(_SlotArrays):
-    """Slots in a native vector environment; idle ones are stepped along, which costs less than leaving them out."""
+    """Slots in a native vector environment.
+
+    Idle ones rest if the environment leaves episodes that are over as they are (``leaves_finished``); else they are
+    stepped along.
+    """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], cost_name: str = "") -> None:
         self._encoder = ObservationEncoder.of(envs.single_observation_space)
         super().__init__(envs.num_envs, self._encoder.width, count_actions(envs.single_action_space), cost_name)
         self._envs = envs
         self._first_action = first_action(envs.single_action_space)
+        self._idle_rest = bool(getattr(envs.unwrapped, "leaves_finished", False))
         self._begin(np.ones(self.n, np.bool_), [0] * self.n)
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
@@ -107,10 +112,11 @@ class BatchSlots(_SlotArrays):
         self.observations = self._encoder.encode(observations)
 
     def step(self, actions: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
-        """Take a step in every row; an idle one whose episode is over starts another that nobody watches."""
-        idle_and_over = ~active & (self.terminated | self.truncated)
-        if idle_and_over.any():
-            self._begin(idle_and_over, [0] * self.n)
+        """Take a step in every row; an idle one whose episode is over rests, or starts another that nobody watches."""
+        if not self._idle_rest:
+            idle_and_over = ~active & (self.terminated | self.truncated)
+            if idle_and_over.any():
+                self._begin(idle_and_over, [0] * self.n)
         stepped = self._envs.step(actions + self._first_action)
         observations, self.rewards, self.terminated, self.truncated, infos = stepped
         self.observations = self._encoder.encode(observations)

@@ -35,11 +35,14 @@ class Known:
         Rule sets that look like weaknesses.
     explained_rules
         Rules that are left out, one at a time, to explain weaknesses.
+    references
+        Random play, constant choices and other policies that the policy is compared with.
     """
 
     rule_sets: int
     candidates: int
     explained_rules: int = 0
+    references: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ class Stage:
     block
         Number of its block of seeds. Numbers are never given anew: they decide the seeds of finished studies.
     step
-        The step of a study that plays it: "collect", "evaluate", "improve", "explain" or "baseline".
+        The step of a study that plays it: "collect", "evaluate", "improve", "compare", "explain" or
+        "baseline".
     purpose
         What its episodes are for, in the report's table of seeds and in the documents.
     seeds
@@ -118,6 +122,14 @@ def _only_raced(number: Callable[[StudySettings], int], *, raced: bool) -> Calla
 def _composed(settings: StudySettings, known: Known) -> int:
     tried = min(known.candidates, settings.improvement.most_candidates or known.candidates)
     return (1 + tried) * settings.improvement.episodes
+
+
+def _compared(settings: StudySettings, known: Known) -> int:
+    if not known.references:
+        return 0
+    # The policy and all references; then random play and the best constant choices on the seeds of the final figure.
+    quoted = min(known.references, 1 + settings.references.quoted)
+    return (1 + known.references) * settings.references.episodes + quoted * settings.improvement.final_episodes
 
 
 def _explained(settings: StudySettings, known: Known) -> int:
@@ -217,9 +229,17 @@ for _stage in (
         "final",
         4,
         "improve",
-        "the figures that are quoted: unguided and guided, on the same seeds",
+        "the figures that are quoted: unguided, guided and references, on the same seeds",
         lambda settings, _: settings.improvement.final_episodes,
         lambda settings, _: 2 * settings.improvement.final_episodes,
+    ),
+    Stage(
+        "references",
+        8,
+        "compare",
+        "the unguided policy and all references, on the same seeds: which of them are quoted",
+        lambda settings, _: settings.references.episodes,
+        _compared,
     ),
     Stage(
         "explanation",

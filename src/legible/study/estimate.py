@@ -136,10 +136,14 @@ def planned_episodes(settings: StudySettings, known: Known, *, collected: bool =
     }
 
 
-def expected_episodes(settings: StudySettings) -> dict[str, int]:
-    """Return how many episodes stages play at least if they play any: they learn only step by step how many more."""
-    evaluation = settings.evaluation
-    return {"racing": evaluation.race_seeds, "racing confirmation": 2 * (evaluation.confirmation_changes or 1)}
+def expected_episodes(settings: StudySettings, rule_sets: int) -> dict[str, tuple[int, int]]:
+    """Return for stages that learn only step by step how many episodes they play: at least so many, and a guess."""
+    known = Known(rule_sets, round(SHARE_OF_CANDIDATES * rule_sets))
+    least = {
+        "racing": settings.evaluation.race_seeds,
+        "racing confirmation": 2 * settings.evaluation.confirmation_changes,
+    }
+    return {name: (n, max(n, STAGES[name].episodes(settings, known))) for name, n in least.items()}
 
 
 def estimate(
@@ -148,7 +152,8 @@ def estimate(
     """Estimate what a study takes; with `rule_sets`, what is left of it once the rules are known."""
     rate = rate or measure_rate(setup, engine=engine, time_limit=settings.time_limit or None)
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
-    guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES)
+    references = 1 + min(setup.policy.n_actions, settings.references.most_constants)
+    guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES, references)
     return Estimate(rate, planned_episodes(settings, guess, collected=rule_sets is not None), engine.workers or 1)
 
 
