@@ -20,7 +20,7 @@ from rich.table import Table
 from scipy import stats
 
 from benchmarks.null_worlds import ALLOWED, RULE_SETS, STUDIES, WORLDS, Changes
-from legible.evaluation.changed import changed_mean_test, largest_loss, resamples_for
+from legible.evaluation.changed import changed_mean_p, largest_loss, resamples_for
 from legible.evaluation.statistics import benjamini_hochberg
 
 ALPHA, CHANGES = 0.05, 200
@@ -29,9 +29,9 @@ Test = Callable[[Changes, float, int], float]
 
 
 def here(changes: Changes, loss: float, seed: int) -> float:
-    """The test that legible uses."""
-    resamples = resamples_for(RULE_SETS, ALPHA)
-    return changed_mean_test(changes, 10 * len(changes), invented_loss=loss, resamples=resamples, rng_seed=seed).p
+    """The test that legible uses; a quarter of its resamples is precise enough for counting."""
+    resamples = resamples_for(RULE_SETS, ALPHA) // 4
+    return changed_mean_p(changes, invented_loss=loss, resamples=resamples, rng_seed=seed)
 
 
 def t_test(changes: Changes, loss: float, seed: int) -> float:
