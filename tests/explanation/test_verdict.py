@@ -64,7 +64,7 @@ def test_a_reference_that_beats_the_policy_comes_first() -> None:
     text = told(improvement(72.0, 210.0), {BRAKE: 763.0, RANDOM: 50.0}, CONFIRMED)
     assert text.startswith(
         "Always Brake returns 763; the policy returns 72, guided 210. "
-        "One of the 2 rule sets tested reveals a confirmed weakness. "
+        "The policy is weak: one of the 2 rule sets tested reveals a confirmed weakness. "
     )
 
 
@@ -119,7 +119,7 @@ def test_a_composition_that_may_be_better_by_chance_is_no_better() -> None:
 def test_a_policy_no_better_than_random_play_is_told_so_first() -> None:
     text = told(improvement(-9.98), {RANDOM: -10.0, BRAKE: -20.0})
     assert text.startswith(
-        "The policy is no better than random play: it returns −9.98, random play −10 (the difference, +0.02, 95 % CI −"
+        "It is not certain that the policy is better than random play: it returns −9.98, random play −10 (+0.02, 95 % "
     )
     assert "No weakness" not in text
     assert told(improvement(5.0), {RANDOM: 5.0}).startswith("The policy is no better than random play: both return 5. ")

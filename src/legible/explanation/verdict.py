@@ -109,15 +109,14 @@ def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:
     if mean == number(plain.sample.mean):
         return f"The policy is no better than {plain.name}: both return {mean}."
     returns = f"it returns {mean}, {plain.name} {number(plain.sample.mean)}"
-    return f"The policy is no better than {plain.name}: {returns}{_perhaps_better(plain.over_policy)}."
+    if plain.over_policy.mean >= 0.0:
+        return f"The policy is no better than {plain.name}: {returns}."
+    return f"It is not certain that the policy is better than {plain.name}: {returns} ({_lead(plain.over_policy)})."
 
 
-def _perhaps_better(over: Effect) -> str:
-    """How much better something is than a reference, where that is not certain."""
-    if over.mean >= 0.0:
-        return ""
-    interval = f"95 % CI {signed(-over.high)} to {signed(-over.low)}"
-    return f" (the difference, {signed(-over.mean)}, {interval}, may be chance)"
+def _lead(over: Effect) -> str:
+    """How much better something is than a reference that is `over` it by that much."""
+    return f"{signed(-over.mean)}, 95 % CI {signed(-over.high)} to {signed(-over.low)}"
 
 
 def _how_it_stands(improvement: Improvement, references: References) -> list[str]:
@@ -154,7 +153,7 @@ def _findings_sentence(evaluation: Evaluation, *, is_bad: bool) -> str:
     else:
         none = f"none of the {tested} rule sets tested raises" if tested > 1 else f"{of_tested(1)} does not raise"
         lead, found = "No weakness was found", f"{none} the return for certain"
-    return f"{capitalise(found)}." if is_bad else f"{lead}: {found}."
+    return f"{capitalise(found)}." if is_bad and not confirmed else f"{lead}: {found}."
 
 
 def _improvement_sentences(improvement: Improvement, references: References | None) -> list[str]:
@@ -177,7 +176,9 @@ def _beside_best(improvement: Improvement, references: References | None) -> lis
     best = references.best if references is not None else None
     if best is None or best.over_guided.high < 0.0:
         return []
-    returns = f"which returns {number(best.sample.mean)}{_perhaps_better(best.over_guided)}"
+    over = best.over_guided
+    doubt = "" if over.mean >= 0.0 else f" (the difference, {_lead(over)}, may be chance)"
+    returns = f"which returns {number(best.sample.mean)}{doubt}"
     told = f"That is no better than {best.name}, {returns}"
     if imitated_reference(improvement, references) is None:
         return [f"{told}, and no repair."]
