@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-ray lint bench fuzz chaos docs clean
+.PHONY: demo test test-ray lint bench fuzz chaos mutate docs clean
 .NOTPARALLEL:
 
 demo: .venv/ready-pacman ## find out where a trained policy is weak in the small PAC-Man level, mend it, and write the report
@@ -29,6 +29,9 @@ fuzz: .venv/ready-dev ## damaged files of every kind, 20,000 of them: each is re
 
 chaos: .venv/ready-dev ## a study killed at 50 moments of all its stages: in the end it is the same to the bit
 	$(BIN)/python -m harness chaos
+
+mutate: .venv/ready-dev ## small errors in the modules of the paper's steps: at least nine in ten are noticed by the tests
+	$(BIN)/python -m harness mutate
 
 docs: .venv/ready-docs ## the documents as a web site in site/
 	$(BIN)/mkdocs build --strict

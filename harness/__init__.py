@@ -1,6 +1,6 @@
-"""What tries to break legible: damaged files (`fuzz`) and processes that are killed (`chaos`).
+"""What tries to break legible: damaged files (`fuzz`), killed processes (`chaos`), errors in its sources (`mutate`).
 
-``python -m harness fuzz|chaos``. Both use the small worlds of the tests.
+``python -m harness fuzz|chaos|mutate``. They use the small worlds of the tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m harness fuzz|chaos``: damaged files, killed studies."""
+"""``python -m harness fuzz|chaos|mutate``: damaged files, killed studies, sources with small errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-DESCRIPTION = "Try to break legible: read damaged files, kill studies."
+DESCRIPTION = "Try to break legible: read damaged files, kill studies, put errors into its sources."
 
 
 def main() -> None:
@@ -22,12 +22,20 @@ def main() -> None:
     chaos.add_argument("--kills", type=int, default=50, help="how many")
     chaos.add_argument("--engine", default="processes", choices=("processes", "inline", "ray"))
     chaos.add_argument("--seed", type=int, default=0, help="decides the moments")
+    mutate = commands.add_parser("mutate", help="put small errors into modules and see whether their tests notice")
+    mutate.add_argument("--per-module", type=int, default=10, help="how many errors, one at a time")
+    mutate.add_argument("--seed", type=int, default=0, help="decides which")
+    mutate.add_argument("--workers", type=int, default=2, help="how many side by side")
+    mutate.add_argument(
+        "--module", action="append", default=[], metavar="ROOM/MODULE.py", help="only this one; again for more"
+    )
+    mutate.add_argument("--out", type=Path, help="write the result as JSON, too")
     study = commands.add_parser("study", help="run the small study in a folder; chaos kills this")
     study.add_argument("folder", type=Path)
     study.add_argument("policy", type=Path)
     study.add_argument("engine")
     arguments = parser.parse_args()
-    sys.exit({"fuzz": _fuzz, "chaos": _chaos, "study": _study}[arguments.command](arguments))
+    sys.exit({"fuzz": _fuzz, "chaos": _chaos, "mutate": _mutate, "study": _study}[arguments.command](arguments))
 
 
 def _fuzz(arguments: argparse.Namespace) -> int:
@@ -45,6 +53,18 @@ def _chaos(arguments: argparse.Namespace) -> int:
     result = run_chaos(arguments.kills, arguments.engine, arguments.seed)
     print(result)
     return bool(result.differences)
+
+
+def _mutate(arguments: argparse.Namespace) -> int:
+    from harness.mutate import LEAST_NOTICED, run_mutate, save_result
+
+    result = run_mutate(
+        arguments.per_module, seed=arguments.seed, workers=arguments.workers, modules=tuple(arguments.module)
+    )
+    print(result.table())
+    if arguments.out is not None:
+        save_result(result, arguments.out)
+    return bool(result.unjudged) or not result.share >= LEAST_NOTICED
 
 
 def _study(arguments: argparse.Namespace) -> int:

@@ -25,6 +25,7 @@ from harness.small_study import make_study
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.environments.pacman.maze import load_maze
+from legible.evaluation.units import UnitResult
 from legible.features import FeatureSpace
 from legible.files import read_json, read_text
 from legible.guidance import GuidedPolicy
@@ -167,7 +168,7 @@ def _study_samples(folder: Path) -> list[Sample]:
         Sample("guided policy", study.folder / "guided.safetensors", load_policy),
         Sample("experiences", study.folder / "experiences.npz", lambda path: Experiences.load(path, key)),
         Sample("mining", study.folder / "mining.npz", lambda path: Mining.load(path, key)),
-        Sample("unit", unit, lambda path: UnitFiles(path.parent)[path.stem]),
+        Sample("unit", unit, lambda path: UnitFiles(path.parent, UnitResult)[path.stem]),
         Sample("composition", study.folder / "composition.json", lambda path: read_json(path, key)),
         Sample("baselines", study.folder / "baselines.json", lambda path: read_json(path, key)),
         Sample("study.json", balance / "study.json", lambda path: StudyFolder(path.parent).read()),

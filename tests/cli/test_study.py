@@ -33,6 +33,7 @@ lime_samples = 200
 batch = 8
 unit_episodes = 40
 [evaluation]
+method = "paper"
 episodes = 40
 confirmation_episodes = 40
 [improvement]

@@ -1,6 +1,7 @@
 """How long a study takes: measured rates and planned episodes."""
 
 import math
+from dataclasses import replace
 
 import mirror_world
 from legible.engines import InProcess, LocalProcesses
@@ -12,7 +13,7 @@ from legible.study.estimate import Estimate, estimate, measure_rate, planned_epi
 
 SETTINGS = StudySettings(
     episodes=50,
-    evaluation=EvaluationSettings(episodes=10, confirmation_episodes=20),
+    evaluation=EvaluationSettings(method="paper", episodes=10, confirmation_episodes=20),
     improvement=ImprovementSettings(episodes=30, final_episodes=40, most_candidates=2),
     references=ReferenceSettings(episodes=15),
 )
@@ -34,6 +35,19 @@ def test_episodes_are_counted_by_hand() -> None:
     assert {nothing[name] for name in ("experiences", "confirmation", "explanation", "references")} == {0}
 
 
+def test_raced_episodes_are_counted_by_hand() -> None:
+    race = EvaluationSettings(
+        rung_changes=10, rungs=3, race_seeds=100, confirmation_changes=200, confirmation_seeds=600
+    )
+    settings = replace(SETTINGS, evaluation=race)
+    planned = planned_episodes(settings, Known(rule_sets=9, candidates=3, explained_rules=2))
+    assert "screening" not in planned
+    assert planned["racing"] == 100 + 6 * 40 + 3 * 40  # the unguided policy, six that are dropped, three that pass
+    assert planned["racing confirmation"] == 300 + 6 * 200  # half of the seeds, three sets, the mined rule of each
+    assert planned["explanation"] == 460  # never more than the race
+    assert planned_episodes(settings, Known(rule_sets=9, candidates=0))["racing confirmation"] == 0
+
+
 def test_workers_share_the_episodes_and_steps_can_be_left_out() -> None:
     guess = Estimate(rate=10.0, episodes={"screening": 100, "composition": 40, "final": 60}, workers=2)
     assert guess.seconds == 10.0
@@ -43,11 +57,20 @@ def test_workers_share_the_episodes_and_steps_can_be_left_out() -> None:
 def test_what_the_first_lot_takes_is_not_taken_for_playing(monkeypatch) -> None:
     from legible.study import estimate as module
 
-    took = iter([30.0, 0.5, 2.0])  # compiling, then four and sixteen episodes
     clock = [0.0]
     monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(module, "play_unit", lambda *_: clock.__setitem__(0, clock[0] + next(took)))
-    assert measure_rate(SETUP, seconds=1.0) == 4 / 2.0
+
+    def rate(*lots: float) -> float:
+        took = iter(lots)
+        monkeypatch.setattr(module, "play_unit", lambda *_: clock.__setitem__(0, clock[0] + next(took)))
+        found = measure_rate(SETUP, seconds=1.0)
+        assert next(took, None) is None
+        return found
+
+    assert rate(30.0, 0.5, 0.5, 2.0) == 4 / 2.0  # compiling, one episode twice, and four
+    assert rate(0.5, 0.9, 40.0, 4.0, 4.0) == 16 / 4.0  # what is compiled later does not count, either
+    assert rate(3.0, 3.0) == 1 / 3.0  # slow, but not by compiling
+    assert rate(0.5, 0.9, 40.0, 4.0, 40.0) == 16 / 40.0  # always different: not for ever
 
 
 def test_rates_are_measured() -> None:

@@ -35,7 +35,7 @@ SETTINGS = StudySettings(
     episodes=60,
     mining=MiningSettings(lime_states=10, lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=40),
-    evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
     references=ReferenceSettings(episodes=20),
     baselines=BaselineSettings(random_tests=3),
@@ -56,6 +56,7 @@ def study(folder: Path, policy: object, **changes: object) -> Study:
 def outcome(made: Study) -> dict[str, object]:
     """Everything a study says, to the bit."""
     improvement, explanations = made.improve(), made.explain()
+    made.play_references()
     return {
         "rules": [mined.rule for mined in made.mining.rules],
         "verdicts": [(v.p, v.difference, v.is_confirmed, v.sample) for v in made.evaluation.verdicts],
@@ -326,7 +327,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, policy_file) -> None:
 
 
 def test_unit_files_are_a_mapping(tmp_path) -> None:
-    store = UnitFiles(tmp_path / "units")
+    store = UnitFiles(tmp_path / "units", UnitResult)
     result = UnitResult(
         np.array([1.5]),
         np.array([3]),

@@ -28,6 +28,7 @@ SETTINGS_PANELS = {
     "mining": "Settings of rule mining",
     "play": "Settings of how episodes are played",
     "evaluation": "Settings of the evaluation",
+    "search": "Settings of the search",
     "improvement": "Settings of the improvement",
     "references": "Settings of the references",
     "baselines": "Settings of the baselines",
@@ -122,8 +123,8 @@ def environment_options(command: Command) -> Command:
         "--wrap",
         metavar="MODULE:CLASS",
         multiple=True,
-        help="Wrapper to put around the environment, the innermost first, such as minigrid.wrappers:FlatObsWrapper; "
-        "may be given repeatedly.",
+        help="Wrapper to put around the environment, the innermost first, such as minigrid.wrappers:FlatObsWrapper or "
+        "'VecFrameStack(n_stack=4)'; may be given repeatedly. none: not even those that the policy's files tell of.",
         panel=STUDY_PANEL,
     )
     return arg(wrap(command))

@@ -344,6 +344,9 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
                 f"{guess.workers}; how many rules there will be is a guess)."
             )
     study.generalise()
+    if fresh and isinstance(study.progress, Bars):
+        # What was played meanwhile tells more than the few episodes before.
+        rate = study.progress.rates.get("experiences", rate * guess.workers) / guess.workers
     left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())
@@ -405,7 +408,8 @@ def _remark_on_relations(study: Study) -> None:
     mining = study.mining
     if not mining.rules:
         dropped = ", ".join(f"{count} {reason}" for reason, count in mining.dropped.items() if count)
-        constant = len(set(study.experiences.actions.tolist())) == 1
+        actions = study.experiences.actions
+        constant = bool((actions == actions[:1]).all())
         why = (
             "it always takes the same action" if constant else f"dropped: {dropped}" if dropped else "none were learned"
         )
@@ -431,7 +435,8 @@ def _print_verdicts(study: Study) -> None:
             found = confirmation.effect
             effect = f"{signed(found.mean)}\n({signed(found.low)} to {signed(found.high)})"
             tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
-        confirmed = "yes" if verdict.is_confirmed else "no"
+        rare = confirmation is not None and confirmation.is_too_rare
+        confirmed = "yes" if verdict.is_confirmed else "too rare to tell" if rare else "no"
         rows.append((_words(study, verdict.rule_set), effect, tests, confirmed))
     if rows:
         columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from legible.imports import lazy_names
 
 if TYPE_CHECKING:
+    from legible.environments.choices import check_choosable, default_choices, fit_choices
     from legible.environments.domains import (
         Domain,
         RelationsFile,
@@ -56,13 +57,16 @@ __all__ = [
     "all_domains",
     "as_environment",
     "as_taken",
+    "check_choosable",
     "check_playable",
     "choice_sizes",
     "count_actions",
+    "default_choices",
     "domain_groups",
     "domain_of",
     "feature_space_of",
     "first_action",
+    "fit_choices",
     "load_by_name",
     "map_arrays",
     "refuse_named_code",
@@ -77,6 +81,11 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "choices": (
+            "check_choosable",
+            "default_choices",
+            "fit_choices",
+        ),
         "domains": (
             "Domain",
             "RelationsFile",

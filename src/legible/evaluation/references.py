@@ -27,9 +27,10 @@ from legible.evaluation.units import UNGUIDED, Setup, UnitResult, cut_into_units
 from legible.evaluation.verdicts import Sample
 from legible.formatting import data_frame
 from legible.guidance import CountingChooser
-from legible.play import Observations, Scores, choose_actions, stage_seeds
+from legible.guidance.chooser import Acted
+from legible.play import Observations, Scores, stage_seeds
+from legible.play.choosing import ask_policy, choose_choices, take_choices, typical_actions
 from legible.policies import Policy
-from legible.policies.protocol import as_scores
 from legible.settings import MOST_FAILED, ReferenceSettings
 
 RANDOM_PLAY = "random play"
@@ -75,9 +76,29 @@ class ReferenceChooser(CountingChooser):
     """Plays episodes by references, and those without one as the policy says."""
 
     def __init__(self, setup: Setup, episodes: NDArray[np.int64], seeds: Sequence[int]) -> None:
-        super().__init__(setup.policy, episodes, seeds)
+        super().__init__(setup.policy, episodes, seeds, sample=setup.play.sample)
         self._references = [reference for reference in setup.treatments if isinstance(reference, Reference)]
-        self._play = setup.play
+        self._epsilon = setup.play.epsilon
+
+    def act(
+        self,
+        observations: Observations,
+        treatments: NDArray[np.int64],
+        keys: NDArray[np.uint64],
+        steps: NDArray[np.int64],
+    ) -> Acted:
+        """Act in every row by its reference."""
+        scores, wanted = ask_policy(self._policy, observations, keys, steps, self._sample)
+        choices, fired, changed = self.choose(observations, scores, treatments, keys, steps)
+        actions = take_choices(self._policy, choices, wanted)
+        for number in np.unique(treatments[treatments >= 0]).tolist():
+            rows, reference = treatments == number, self._references[number]
+            if reference.kind == "policy":
+                # All rows are shown to the other policy, so that the shape of its batches never changes.
+                actions[rows] = self._by_policy(self._other(reference), observations, keys, steps)[1][rows]
+            else:
+                actions[rows] = typical_actions(self._policy, choices[rows])
+        return Acted(actions, choices, scores, fired, changed)
 
     def choose(
         self,
@@ -88,32 +109,31 @@ class ReferenceChooser(CountingChooser):
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Choose for every row by its reference."""
-        actions = self._by_scores(self._policy, scores, keys, steps)
+        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=self._draws)
         for number in np.unique(treatments[treatments >= 0]).tolist():
             rows, reference = treatments == number, self._references[number]
             if reference.kind == "constant":
-                actions[rows] = reference.choices if actions.ndim > 1 else reference.choices[0]
+                choices[rows] = reference.choices
             elif reference.kind == "random":
-                actions[rows] = choose_actions(np.zeros_like(scores), keys, steps, epsilon=1.0)[rows]
+                choices[rows] = choose_choices(np.zeros_like(scores), self._starts, keys, steps, epsilon=1.0)[rows]
             else:
-                actions[rows] = self._by_other_policy(reference, observations, keys, steps)[rows]
-        nowhere = np.zeros(len(actions), np.bool_)
-        return actions, nowhere, nowhere
+                choices[rows] = self._by_policy(self._other(reference), observations, keys, steps)[0][rows]
+        nowhere = np.zeros(len(choices), np.bool_)
+        return choices, nowhere, nowhere
 
-    def _by_other_policy(
-        self, reference: Reference, observations: Observations, keys: NDArray[np.uint64], steps: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """All rows are shown to the other policy, so that the shape of its batches never changes."""
+    def _other(self, reference: Reference) -> Policy:
         if reference.policy is None:
             raise LegibleError(f"the policy of the reference {reference.name!r} is not there to play.")
-        scores = as_scores(np.asarray(reference.policy.scores(observations)), len(steps), self._policy.n_actions)
-        return self._by_scores(reference.policy, scores, keys, steps)
+        return reference.policy
 
-    def _by_scores(
-        self, policy: Policy, scores: Scores, keys: NDArray[np.uint64], steps: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        sample = self._play.sample and policy.kind == "log-probabilities"
-        return choose_actions(scores, keys, steps, epsilon=self._play.epsilon, sample=sample)
+    def _by_policy(
+        self, policy: Policy, observations: Observations, keys: NDArray[np.uint64], steps: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """The choices and the actions of another policy."""
+        scores, wanted = ask_policy(policy, observations, keys, steps, self._sample)
+        drawn = self._sample and policy.kind == "log-probabilities"
+        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=drawn)
+        return choices, take_choices(policy, choices, wanted)
 
 
 def plain_references(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from legible.engines import Engine, LocalProcesses
 from legible.environments import Env, EnvironmentSpec, ObservationEncoder
 from legible.play import Observations, stage_seeds
-from legible.policies import Policy
+from legible.policies import Policy, acting
 from legible.study.running import run_within_limit
 
 PROBE_STEPS = 64
@@ -44,7 +44,8 @@ def fingerprint_of(
         observations, rewards = run_within_limit(where, _walk, environment, seed, time_limit, what)
     digest = hashlib.sha256(observations.tobytes())
     digest.update(rewards.tobytes())
-    digest.update(np.asarray(policy.scores(observations), np.float32).tobytes())
+    answers = policy.scores(observations) if policy.kind != "none" else acting(policy).predict(observations)[0]
+    digest.update(np.asarray(answers, np.float32).tobytes())
     return digest.hexdigest()[:32]
 
 

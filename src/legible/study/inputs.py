@@ -22,7 +22,8 @@ from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.files import write_text
 from legible.guidance import GuidedPolicy
-from legible.policies import NetworkPolicy, Policy, UnclearPolicyError, load_policy, save_policy
+from legible.policies import Policy, UnclearPolicyError, load_policy, save_policy
+from legible.policies.policy_file import why_not_saved
 from legible.relations import RelationsText
 from legible.settings import StudySettings
 from legible.study.folder import StudyFolder, environment_of, names_text, read_names, survives_json
@@ -129,10 +130,10 @@ class StudyInputs:
         """Put policy, relations and names into the folder; returns the files."""
         written = []
         policy, file = self.policy, folder / "policy.safetensors"
-        if isinstance(policy, GuidedPolicy) and isinstance(policy.network, NetworkPolicy):
+        if isinstance(policy, GuidedPolicy) and why_not_saved(policy.network) is None:
             policy.save(file)
             written.append(file)
-        elif isinstance(policy, NetworkPolicy):
+        elif why_not_saved(policy) is None:
             written.append(save_policy(policy, file))
         if self.relations:
             (folder / "relations").mkdir(exist_ok=True)

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from legible.engines import Engine, LocalProcesses
-from legible.environments import EnvironmentSpec, ObservationEncoder, count_actions, resolve_names
+from legible.environments import EnvironmentSpec, resolve_names
 from legible.evaluation import Evaluation, References, Runner, evaluate
 from legible.evaluation.units import Setup
 from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
-from legible.features import FeatureSpace, deciles
+from legible.features import FeatureSpace, cut_choices, deciles
 from legible.guidance import GuidedPolicy
 from legible.hypotheses import SourceInput, open_sources
 from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
-from legible.play import STAGES, Experiences, Known, check_policy, stage_seeds
+from legible.play import STAGES, Experiences, Known, check_studied, environment_for, stage_seeds
 from legible.play.experiences import ExperienceSetup
-from legible.policies import Policy
+from legible.policies import Policy, with_choices
 from legible.relations import (
     Generalisation,
     MetamorphicRelation,
@@ -45,8 +45,9 @@ from legible.study.baselines import (
     read_played_baselines,
     write_played_baselines,
 )
+from legible.study.choices import cut_experiences, read_relations
 from legible.study.collecting import collect_in_units
-from legible.study.estimate import settings_for
+from legible.study.estimate import expected_episodes, search_budget, settings_for
 from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
@@ -129,6 +130,7 @@ class Study:
         self.environment = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
         self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options)
+        self.environment = environment_for(self.policy, self.environment)
         self.seed = seed
         self.engine = engine or LocalProcesses()
         self.progress = progress or ignore_progress
@@ -212,8 +214,7 @@ class Study:
         """Make the environment once: check the policy, decide on names and relations, take the fingerprint."""
         env = self.environment.make()
         try:
-            encoder = ObservationEncoder.of(env.observation_space)
-            check_policy(self.policy, encoder.width, count_actions(env.action_space))
+            check_studied(self.policy, env)
             named = resolve_names(env, names)
             chosen = resolve_relations(env, named.space, relations)
             limit = self.settings.time_limit or None
@@ -312,9 +313,9 @@ class Study:
         path = self.folder / "experiences.npz"
         if not path.exists():
             self._refuse_if_reading("no experiences have been collected")
-            play = self.settings.play
+            play, policy = self.settings.play, self._player()
             found = collect_in_units(
-                ExperienceSetup(self.policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit),
+                ExperienceSetup(policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit),
                 stage_seeds(self.seed, "experiences", 0, self.settings.episodes),
                 self._names,
                 unit_episodes=play.unit_episodes,
@@ -325,8 +326,13 @@ class Study:
                 key=self._key,
                 progress=self.progress,
             )
-            found.save(path, self._key)
+            cut_experiences(found, self._relation_texts).save(path, self._key)
         return Experiences.load(path, self._key)
+
+    def _player(self) -> Policy:
+        """The policy as one that scores all choices; before it has played, those of equal pieces of continuous ones."""
+        known = (self.folder / "experiences.npz").exists()
+        return with_choices(self.policy, self.space if known else cut_choices(self._early_space))
 
     @property
     def _key(self) -> str:
@@ -347,7 +353,7 @@ class Study:
         return found
 
     def _load_relations(self) -> tuple[MetamorphicRelation, ...]:
-        return tuple(relation for text in self._relation_texts for relation in text.relations(self.space))
+        return read_relations(self._relation_texts, self._early_space, self.space)
 
     # Step 1: rules.
 
@@ -368,7 +374,7 @@ class Study:
             seen = self.experiences
             intervals = share_cuts(deciles(seen.space, seen.observations), seen.space, self.relations)
             mining = mine(
-                self.policy,
+                self._player(),
                 seen,
                 seed=self.seed,
                 settings=self.settings.mining,
@@ -413,7 +419,17 @@ class Study:
 
     def _evaluate(self) -> Evaluation:
         known = SourceInput(
-            self.policy, self.experiences, self.mining, self.relations, self._rules_of(self._rules), self.seed
+            self._player(),
+            self.experiences,
+            self.mining,
+            self.relations,
+            self._rules_of(self._rules),
+            self.seed,
+            search=self.settings.search,
+            budget=search_budget(
+                self.settings, self.environment, len(self.mining.rules), float(self.experiences.lengths.mean())
+            ),
+            negative_first=self.settings.play.precedence == "negative",
         )
         names = [name.strip() for name in self.settings.sources.split(",") if name.strip()]
         return evaluate(
@@ -421,14 +437,14 @@ class Study:
             seed=self.seed,
             settings=self.settings.evaluation,
             sources=open_sources(names, known),
-            run=self.runner("screening", "confirmation"),
+            run=self.runner("screening", "confirmation", rule_sets=len(self.rule_sets)),
         )
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
         """What units of work share: policy, environment, and what they are guided with."""
-        return Setup(self.policy, self.environment, tuple(treatments), self.settings.play)
+        return Setup(self._player(), self.environment, tuple(treatments), self.settings.play)
 
-    def runner(self, *stages: str, of: int = 0) -> Runner:
+    def runner(self, *stages: str, of: int = 0, rule_sets: int = 0) -> Runner:
         """Return how units are run for this study: on its engine, and no unit that the folder holds.
 
         Parameters
@@ -437,12 +453,15 @@ class Study:
             What the successive calls are called in progress; the last name stays.
         of
             Episodes of all calls together, where they are known.
+        rule_sets
+            How many rule sets are raced, where that is known.
         """
         return StageRunner(
             stages or ("episodes",),
             of,
+            expected=expected_episodes(self.settings, rule_sets),
             engine=NoEngine(self.folder) if self._reading else self.engine,
-            store=self._folder.units,
+            store_of=self._folder.results,
             fingerprint=self.fingerprint,
             time_limit=self.settings.time_limit or None,
             most_failed=self.settings.most_failed,
@@ -481,8 +500,8 @@ class Study:
 
     def guided_policy(self, seed: int = 0) -> GuidedPolicy:
         """The policy with the composition that `improve` found; without any rule where none helped."""
-        precedence = self.settings.play.precedence
-        return GuidedPolicy(self.policy, self.improvement.composition, self.space, precedence=precedence, seed=seed)
+        rules, play = self.improvement.composition, self.settings.play
+        return GuidedPolicy(self.policy, rules, self.space, precedence=play.precedence, enforce=play.enforce, seed=seed)
 
     # References.
 
@@ -540,14 +559,15 @@ class Study:
 
     @property
     def leaves_rules_out(self) -> bool:
-        """Whether explanations play the rule sets without each of their rules: unless that takes longer than screening.
+        """Whether explanations play rule sets without each of their rules: unless that takes longer than evaluating.
 
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
         """
         evaluation = self.evaluation
         rules = sum(len(verdict.rule_set) for verdict in top_weaknesses(evaluation))
-        screened = (1 + len(evaluation.verdicts)) * evaluation.settings.episodes
-        return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= screened
+        known = Known(len(evaluation.verdicts), len(evaluation.weaknesses))
+        most = sum(STAGES[name].episodes(self.settings, known) for name in ("screening", "racing"))
+        return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= most
 
     def write_report(
         self, path: str | Path | None = None, *, others: Mapping[str, str | Path | Policy] | None = None
