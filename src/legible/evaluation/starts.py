@@ -55,6 +55,7 @@ class StartedSlots:
         seeds: Sequence[int],
         choose: Any,  # noqa: ARG002 (policies of studies remember nothing)
     ) -> None:
+        """Bring the rows to where their episodes start."""
         later = self.steps[episodes] > 0
         if not later.all():
             self._slots.start(rows[~later], [seeds[i] for i in np.flatnonzero(~later).tolist()])

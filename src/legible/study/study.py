@@ -20,14 +20,14 @@ from legible.environments import EnvironmentSpec, resolve_names
 from legible.evaluation import Evaluation, References, Runner, evaluate
 from legible.evaluation.units import Setup
 from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
-from legible.features import FeatureSpace, cut_choices, deciles
+from legible.features import FeatureSpace, deciles
 from legible.guidance import GuidedPolicy
 from legible.hypotheses import SourceInput, open_sources
 from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
 from legible.play import STAGES, Experiences, Known, check_studied, environment_for, stage_seeds
 from legible.play.experiences import ExperienceSetup
-from legible.policies import Policy, with_choices
+from legible.policies import Policy
 from legible.relations import (
     Generalisation,
     MetamorphicRelation,
@@ -45,7 +45,7 @@ from legible.study.baselines import (
     read_played_baselines,
     write_played_baselines,
 )
-from legible.study.choices import cut_experiences, read_relations
+from legible.study.choices import cut_experiences, player_of, read_relations
 from legible.study.collecting import collect_in_units
 from legible.study.estimate import expected_episodes, search_budget, settings_for
 from legible.study.fingerprint import fingerprint_of
@@ -313,9 +313,9 @@ class Study:
         path = self.folder / "experiences.npz"
         if not path.exists():
             self._refuse_if_reading("no experiences have been collected")
-            play, policy = self.settings.play, self._player()
+            play = self.settings.play
             found = collect_in_units(
-                ExperienceSetup(policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit),
+                ExperienceSetup.of(self._player(), self.environment, play),
                 stage_seeds(self.seed, "experiences", 0, self.settings.episodes),
                 self._names,
                 unit_episodes=play.unit_episodes,
@@ -330,9 +330,8 @@ class Study:
         return Experiences.load(path, self._key)
 
     def _player(self) -> Policy:
-        """The policy as one that scores all choices; before it has played, those of equal pieces of continuous ones."""
-        known = (self.folder / "experiences.npz").exists()
-        return with_choices(self.policy, self.space if known else cut_choices(self._early_space))
+        """The policy as one that scores all choices."""
+        return player_of(self.policy, self._early_space, self.folder / "experiences.npz", lambda: self.space)
 
     @property
     def _key(self) -> str:
@@ -348,12 +347,9 @@ class Study:
     def relations(self) -> tuple[MetamorphicRelation, ...]:
         """The metamorphic relations."""
         if "relations" not in self._done:
-            self._done["relations"] = self._load_relations()
+            self._done["relations"] = read_relations(self._relation_texts, self._early_space, self.space)
         found: tuple[MetamorphicRelation, ...] = self._done["relations"]
         return found
-
-    def _load_relations(self) -> tuple[MetamorphicRelation, ...]:
-        return read_relations(self._relation_texts, self._early_space, self.space)
 
     # Step 1: rules.
 
