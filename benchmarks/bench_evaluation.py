@@ -126,7 +126,7 @@ def main(quick: bool = False, policy_path: Path | None = None) -> None:
         warm = [Unit((-1,) * 10, tuple(range(10)))] * 2
         run(setup, warm)
         started = time.perf_counter()
-        settings = EvaluationSettings(episodes=episodes, confirmation_episodes=0)
+        settings = EvaluationSettings(method="paper", episodes=episodes, confirmation_episodes=0)
         found = evaluate(setup, seed=0, settings=settings, run=run)
         wall = time.perf_counter() - started
     states = int(

@@ -27,8 +27,8 @@ from legible.files import read_arrays
 from legible.study import Study
 
 STAGES = (
-    *("start", "experiences", "importance", "rules", "screening", "confirmation", "improvement", "explanation"),
-    *("baseline block", "baseline enforce", "baseline rules"),
+    *("start", "experiences", "importance", "rules", "racing", "racing confirmation", "improvement"),
+    *("references", "explanation", "baseline block", "baseline enforce", "baseline rules"),
 )
 KILLS_IN_A_STUDY = len(STAGES)
 DELAYS = (0.03, 0.3)  # seconds at the most: into the writing of a file, or beyond it
@@ -125,6 +125,7 @@ def contents(folder: Path) -> dict[str, Any]:
         "verdicts": plain(study.evaluation.verdicts),
         "baselines": {kind: plain(found.verdicts) for kind, found in study.baselines.items()},
         "improvement": plain(study.improvement),
+        "references": plain(study.references.to_rows()),
         "explanations": [explanation.to_dict() for explanation in study.explanations],
         "guided.safetensors": (folder / "guided.safetensors").read_bytes(),
         "composition.json": (folder / "composition.json").read_bytes(),

@@ -16,6 +16,7 @@ from legible.settings import (
     ImprovementSettings,
     MiningSettings,
     PlaySettings,
+    ReferenceSettings,
     StudySettings,
 )
 from legible.study import Study
@@ -26,6 +27,7 @@ SETTINGS = StudySettings(
     play=PlaySettings(batch=8, unit_episodes=20),
     evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
+    references=ReferenceSettings(episodes=20),
     baselines=BaselineSettings(random_tests=3),
 )
 

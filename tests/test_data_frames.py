@@ -54,7 +54,9 @@ def setup() -> Setup:
 
 
 def test_evaluation_and_improvement(setup: Setup) -> None:
-    evaluation = evaluate(setup, seed=0, settings=EvaluationSettings(episodes=40, confirmation_episodes=40))
+    evaluation = evaluate(
+        setup, seed=0, settings=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40)
+    )
     frame = evaluation.to_pandas(SPACE)
     assert frame["rule"].tolist() == ["+Right <- right"] * 2
     assert frame["confirmed"].tolist() == [True, False]

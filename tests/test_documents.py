@@ -44,7 +44,9 @@ FEW = StudySettings(
     # Rules that keep random actions away help so much that few episodes show it.
     play=PlaySettings(epsilon=0.2, epsilon_when_guided=False),
     mining=MiningSettings(lime_states=20, lime_samples=1000),
-    evaluation=EvaluationSettings(episodes=30, confirmation_episodes=60),
+    evaluation=EvaluationSettings(
+        rungs=2, race_seeds=100, confirmation_changes=200, confirmation_seeds=500, confirmation_episodes=60
+    ),
     improvement=ImprovementSettings(episodes=30, final_episodes=60, most_candidates=3),
 )
 
@@ -206,3 +208,15 @@ def test_every_page_is_in_the_navigation() -> None:
     listed = set(re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE))
     # Tables of measurements are linked from the page that speaks of them.
     assert listed == {path.name for path in DOCS.glob("*.md") if not path.name.startswith("highway-")}
+
+
+def test_the_table_of_policies_says_what_opens() -> None:
+    spec = importlib.util.spec_from_file_location("make_policies", DOCS / "make_policies.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = (DOCS / "policies.md").read_text(encoding="utf-8")
+    rows = [*module.combinations(("QRDQN", "RecurrentPPO")), *module.refusals()]
+    assert len(rows) == 8
+    assert not [row for row in rows if row not in page], "run docs/make_policies.py"

@@ -4,7 +4,8 @@ The dataclasses here are the single source of the command line's options, of set
 every field is annotated with its type and with the sentence that people read.
 
 - `StudySettings`: all of them; `StudySettings.paper` and `StudySettings.quick` are presets.
-- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `BaselineSettings`: one for each step.
+- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `ReferenceSettings` and
+  `BaselineSettings`: one for each step.
 - `all_settings`: every setting with its name, type, default and help, for whoever makes options or documents of them.
 """
 
@@ -23,12 +24,16 @@ Precedence = Literal["positive", "negative"]
 """Which rules win in a conflict: "positive" is Algorithm 1; with "negative" a blocked action is never enforced."""
 Enforce = Literal["typical", "nearest"]
 """What a continuous action becomes that rules move: the typical action of the region, or its nearest point."""
+Method = Literal["racing", "paper"]
 Candidates = Literal["weaknesses", "confirmed"]
 Order = Literal["mined", "effect", "negative-first"]
 STEP_LIMIT = 100_000
 MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
 SINGLE_BATCH, SINGLE_UNIT = 25, 100
+# With fewer changed episodes the test of the confirmation does not keep its promise where losses are rare and large.
+FEWEST_CHANGES = 200
+MOST_RUNGS = 16
 
 
 class SettingsError(LegibleError):
@@ -160,25 +165,108 @@ class PlaySettings:
 class EvaluationSettings:
     """What decides the verdicts."""
 
+    method: Annotated[
+        Method,
+        'How rule sets are compared with the unguided policy. "racing": on the same seeds, only the episodes that '
+        'guidance changes, and those that do badly are dropped early. "paper": every rule set plays episodes on seeds '
+        "of its own, and Welch's test compares them.",
+    ] = "racing"
+    rung_changes: Annotated[
+        int,
+        "Racing: changed episodes of each rule set on the first rung; every further rung has twice as many.",
+    ] = 24
+    rungs: Annotated[int, "Racing: how many rungs there are."] = 5
+    race_seeds: Annotated[int, "Racing: seeds at most, each played once by the unguided policy."] = 1000
+    confirmation_changes: Annotated[
+        int,
+        "Racing: changed episodes, on fresh seeds, on which a rule set is confirmed; at least 200. Rule sets that are "
+        "too rare for it are confirmed on 200. 0 leaves confirmation out.",
+    ] = 500
+    confirmation_seeds: Annotated[
+        int,
+        "Racing: fresh seeds at most; a rule set that changes fewer than 200 episodes there is too rare to tell.",
+    ] = 4000
     episodes: Annotated[
         int,
-        "Episodes for the unguided policy and for each rule set in screening (the paper: 250 in PAC-Man, 100 on "
-        "the road).",
+        "The paper's method: episodes for the unguided policy and for each rule set in screening (the paper: 250 in "
+        "PAC-Man, 100 on the road).",
     ] = 250
     alpha: Annotated[float, "Level of all tests."] = 0.05
     confirmation_episodes: Annotated[
         int,
-        "Episodes of the fresh block on which candidates are confirmed; 0 leaves confirmation out.",
+        "The paper's method: episodes of the fresh block on which candidates are confirmed; 0 leaves confirmation out. "
+        "With either method: episodes for every rule that is left out to explain a weakness.",
     ] = 500
-    objective: Annotated[str, 'What guidance is to raise: "mean", the mean return.'] = "mean"
+    objective: Annotated[
+        str,
+        'What guidance is to raise: "mean" (of the returns), "median", "worst-tenth" (the mean of the lowest tenth), '
+        '"success" (the share of episodes that succeed), or to lower: "cost".',
+    ] = "mean"
+    constraint: Annotated[
+        str,
+        'How much may be lost at most elsewhere, such as "worst-tenth no lower than by 20": only what is shown to keep '
+        "to it is confirmed and composed. Several with semicolons between them.",
+    ] = ""
+
+    @property
+    def last_rung(self) -> int:
+        """Changed episodes of each rule set that comes to the last rung of the race."""
+        return self.rung_changes * 2 ** (self.rungs - 1)
+
+    @property
+    def asks_fresh_seeds(self) -> bool:
+        """Whether candidates are confirmed."""
+        return bool(self.confirmation_changes if self.method == "racing" else self.confirmation_episodes)
 
     def __post_init__(self) -> None:
+        _check_word(self, "method")
+        for name, least in (("rung_changes", 2), ("rungs", 1), ("race_seeds", 2), ("confirmation_seeds", 2)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        if self.rungs > MOST_RUNGS:
+            raise SettingsError(f"rungs must be at most {MOST_RUNGS}, got {self.rungs}: each is twice the one before.")
+        if self.confirmation_changes != 0 and self.confirmation_changes < FEWEST_CHANGES:
+            raise SettingsError(
+                f"confirmation_changes must be 0 or at least {FEWEST_CHANGES}, got {self.confirmation_changes}: with "
+                "fewer changed episodes rare large losses are missed."
+            )
         if self.episodes < 2:
             raise SettingsError(f"episodes must be at least 2 to compare returns, got {self.episodes}.")
         if self.confirmation_episodes == 1 or self.confirmation_episodes < 0:
             raise SettingsError(f"confirmation_episodes must be 0 or at least 2, got {self.confirmation_episodes}.")
         if not 0.0 < self.alpha < 1.0:
             raise SettingsError(f"alpha must lie between 0 and 1, got {self.alpha}.")
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How rules are searched that the policy does not follow itself."""
+
+    budget: Annotated[
+        int,
+        "Environment steps that the search may take. 0: 15 million in environments that are stepped in whole batches, "
+        "elsewhere as many as the other rule sets take at most.",
+    ] = 0
+    beam: Annotated[int, "Rule sets that are refined in each round: the best ones."] = 12
+    most_conditions: Annotated[int, "Conditions of a rule at most, 1 to 4."] = 4
+    least_changed: Annotated[float, "Share of the recorded states in which a rule set must change the choice."] = 0.002
+    most_changed: Annotated[float, "Share of the recorded states in which a rule set may change the choice."] = 0.5
+    states: Annotated[int, "Recorded states on which rule sets are judged before anything is played."] = 4000
+    most_candidates: Annotated[
+        int, "Searched rule sets that are confirmed on fresh seeds at most: the best of those that passed the race."
+    ] = 24
+
+    def __post_init__(self) -> None:
+        for name, least in (("budget", 0), ("beam", 1), ("most_conditions", 1), ("states", 1), ("most_candidates", 1)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        if self.most_conditions > 4:
+            raise SettingsError(f"most_conditions must be at most 4, got {self.most_conditions}.")
+        if not 0.0 <= self.least_changed < self.most_changed <= 1.0:
+            raise SettingsError(
+                f"least_changed and most_changed are shares, the first the smaller one, got {self.least_changed} and "
+                f"{self.most_changed}."
+            )
 
 
 @dataclass(frozen=True)
@@ -192,7 +280,8 @@ class ImprovementSettings:
     ] = 1000
     candidates: Annotated[
         Candidates,
-        'Which rule sets are tried: "weaknesses" (the paper: Welch\'s p below alpha) or only "confirmed" ones.',
+        'Which rule sets are tried: "weaknesses" (those that passed the race; the paper: Welch\'s p below alpha) or '
+        'only "confirmed" ones.',
     ] = "weaknesses"
     most_candidates: Annotated[int, "Try at most this many, the largest screening differences first; 0 tries all."] = 20
     order: Annotated[Order, 'In which order: as "mined" (the paper), by "effect", or "negative-first".'] = "mined"
@@ -205,6 +294,32 @@ class ImprovementSettings:
             raise SettingsError(f"most_candidates cannot be negative, got {self.most_candidates}.")
         _check_word(self, "candidates")
         _check_word(self, "order")
+
+
+@dataclass(frozen=True)
+class ReferenceSettings:
+    """What the policy is compared with: random play, every choice taken throughout, other policies."""
+
+    episodes: Annotated[
+        int,
+        "Episodes of every reference, and of the policy, on the seeds on which the best references are chosen.",
+    ] = 200
+    quoted: Annotated[
+        int,
+        "How many constant choices, the best on those seeds, also play the seeds of the final figure, from which they "
+        "are quoted; random play and other policies always do.",
+    ] = 2
+    most_constants: Annotated[
+        int,
+        "Constant choices that are played at most; of more choices, that many, evenly spread.",
+    ] = 30
+
+    def __post_init__(self) -> None:
+        if self.episodes < 2:
+            raise SettingsError(f"episodes must be at least 2 to compare returns, got {self.episodes}.")
+        for name in ("quoted", "most_constants"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} must be at least 1, got {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)
@@ -231,13 +346,16 @@ class StudySettings:
     ] = MOST_FAILED
     sources: Annotated[
         str,
-        'Where the rule sets that are tested come from, separated by commas: "mined" (the paper), "yours" (rules '
-        "that you give).",
+        'Where the rule sets that are tested come from, separated by commas: "mined" (the paper: mined rules, '
+        'generalised), "alone" (the same rules, each by itself), "searched" (rules that the policy does not follow '
+        'itself), "yours" (rules that you give).',
     ] = "mined,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
     improvement: ImprovementSettings = field(default_factory=ImprovementSettings)
+    references: ReferenceSettings = field(default_factory=ReferenceSettings)
     baselines: BaselineSettings = field(default_factory=BaselineSettings)
 
     def __post_init__(self) -> None:
@@ -253,17 +371,28 @@ class StudySettings:
         """The paper's settings, and the authors' own where it is silent."""
         return cls(
             mining=MiningSettings.paper(),
+            evaluation=EvaluationSettings(method="paper"),
             improvement=ImprovementSettings(episodes=1000, order="negative-first"),
         )
 
     @classmethod
     def quick(cls) -> StudySettings:
-        """A first look: fewer episodes everywhere."""
+        """A first look, for a tenth of the budgets."""
         return cls(
-            episodes=200,
-            evaluation=EvaluationSettings(episodes=100, confirmation_episodes=200),
-            improvement=ImprovementSettings(episodes=200, final_episodes=400, most_candidates=8),
-            baselines=BaselineSettings(random_tests=20),
+            episodes=100,
+            evaluation=EvaluationSettings(
+                rung_changes=10,
+                rungs=3,
+                race_seeds=128,
+                confirmation_changes=FEWEST_CHANGES,
+                confirmation_seeds=1000,
+                episodes=25,
+                confirmation_episodes=50,
+            ),
+            search=SearchSettings(budget=1_500_000, most_candidates=6),
+            improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
+            references=ReferenceSettings(episodes=25),
+            baselines=BaselineSettings(random_tests=10),
         )
 
     def for_single_environments(self) -> StudySettings:

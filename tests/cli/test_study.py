@@ -33,11 +33,14 @@ lime_samples = 200
 batch = 8
 unit_episodes = 40
 [evaluation]
+method = "paper"
 episodes = 40
 confirmation_episodes = 40
 [improvement]
 episodes = 40
 final_episodes = 40
+[references]
+episodes = 20
 [baselines]
 random_tests = 3
 """
@@ -163,7 +166,7 @@ def test_each_step_alone(legible, studied, command, words) -> None:
         ("explain", {"verdict", "weaknesses"}),
         ("report", {"report"}),
         ("baselines", {"baselines"}),
-        ("run", {"verdict", "weaknesses", "improvement", "report"}),
+        ("run", {"verdict", "references", "weaknesses", "improvement", "report"}),
     ],
 )
 def test_json_for_machines(legible, studied, command, keys) -> None:
@@ -173,6 +176,33 @@ def test_json_for_machines(legible, studied, command, keys) -> None:
     assert keys <= document.keys()
     assert document["folder"] == str(studied)
     assert done.err == ""
+
+
+def test_references_for_machines_and_for_people(legible, studied, place, tmp_path) -> None:
+    shutil.copytree(studied, tmp_path / "s")
+    words = ("run", tmp_path / "s", "--trust", "--engine", "inline", "--other", f"again={place / 'policy.safetensors'}")
+    document = json.loads(legible(*words, "--json").out)
+    rows = {row["name"]: row for row in document["references"]}
+    assert list(rows) == ["random play", "always Left", "always Right", "always Stay", "again"]
+    for row in rows.values():
+        assert {"name", "mean", "error", "low", "high", "success", "episodes"} <= row.keys()
+        assert row["low"] <= row["mean"] <= row["high"]
+    assert rows["again"]["mean"] == document["improvement"]["base"]["mean"]
+    assert rows["again"]["episodes"] == rows["random play"]["episodes"] == 40
+    assert document["improvement"]["repair"] is True
+    assert document["improvement"]["imitates"] is None
+    assert "more than random play and every constant choice" in document["verdict"]
+    improved = " ".join(legible("improve", tmp_path / "s", "--trust", "--engine", "inline").out.split())
+    assert "random play" in improved
+    assert document["verdict"].split(". ")[0] in improved
+    assert "again" in (tmp_path / "s" / "report.html").read_text(encoding="utf-8")
+
+
+def test_another_policy_that_is_not_there_is_named(legible, studied, tmp_path) -> None:
+    shutil.copytree(studied, tmp_path / "s")
+    done = legible("report", tmp_path / "s", "--trust", "--engine", "inline", "--other", "lost=nowhere.zip")
+    assert done.code != 0
+    assert "nowhere.zip" in done.err
 
 
 def test_steps_that_are_missing_are_done_first(legible, place, tmp_path) -> None:

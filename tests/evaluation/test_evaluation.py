@@ -39,7 +39,7 @@ from mirror_world import SPACE
 
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 PLAY = PlaySettings(batch=16, unit_episodes=100)
-SETTINGS = EvaluationSettings(episodes=60, confirmation_episodes=80)
+SETTINGS = EvaluationSettings(method="paper", episodes=60, confirmation_episodes=80)
 
 
 def generalised(text: str) -> RuleSet:
@@ -217,7 +217,7 @@ def test_no_false_alarms_beyond_alpha_in_300_studies() -> None:
     policy = load_policy(lambda o: np.tile([0.0, 1.0, 2.0], (len(o), 1)), output="values", n_features=3, n_actions=3)
     sets = tuple(RuleSet((Rule("-", 2, (Condition.equals(i % 3, i % 2),)),)) for i in range(6))
     setup = Setup(policy, EnvironmentSpec("mirror_world:Blind"), sets, PlaySettings(batch=70, unit_episodes=10_000))
-    settings = EvaluationSettings(episodes=30, confirmation_episodes=10)
+    settings = EvaluationSettings(method="paper", episodes=30, confirmation_episodes=10)
     studies = [evaluate(setup, seed=seed, settings=settings) for seed in range(300)]
     plain = np.array([study.share() for study in studies])
     assert abs(plain.mean() - 0.05) < 3 * plain.std() / np.sqrt(300)
@@ -276,7 +276,7 @@ def test_units_are_cut_in_order_and_stored_once(monkeypatch: pytest.MonkeyPatch)
     assert sum(told) == 5
     import legible.evaluation.units as module
 
-    monkeypatch.setattr(module, "play_unit", None)  # nothing is played again
+    monkeypatch.setattr(module, "play_in_slots", None)  # nothing is played again
     again = run_units(SETUP, units, store=store)
     np.testing.assert_array_equal(first.returns, again.returns)
 
@@ -371,7 +371,7 @@ def test_a_policy_that_gives_probabilities_gets_a_note() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: EvaluationSettings(episodes=1),
+        lambda: EvaluationSettings(method="paper", episodes=1),
         lambda: EvaluationSettings(alpha=0.0),
         lambda: EvaluationSettings(confirmation_episodes=1),
         lambda: ImprovementSettings(episodes=1),

@@ -6,9 +6,11 @@ import pytest
 import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
-from legible.evaluation import OBJECTIVES, Objective, evaluate, find_objective, register_objective
-from legible.evaluation.statistics import paired
-from legible.evaluation.units import Setup
+from legible.evaluation import OBJECTIVES, Objective, evaluate, find_objective, parse_constraints, register_objective
+from legible.evaluation.figures import effects, figure_rows, figures
+from legible.evaluation.objectives import Comparison, check_objectives
+from legible.evaluation.statistics import Effect, paired
+from legible.evaluation.units import Setup, UnitResult
 from legible.improvement import improve
 from legible.play import STAGES, Stage, declare_stage, stage_seeds
 from legible.rules import RuleSet, parse_rule
@@ -31,15 +33,8 @@ def test_the_mean_is_the_default() -> None:
 
 def test_an_objective_from_outside_the_package_decides(monkeypatch) -> None:
     monkeypatch.setitem(OBJECTIVES, "short", None)
-    register_objective(
-        Objective(
-            "short",
-            "short episodes",
-            lambda episodes: -float(episodes.lengths.mean()),
-            lambda guided, base: paired(-guided.lengths.astype(float), -base.lengths.astype(float)),
-        )
-    )
-    settings = EvaluationSettings(episodes=40, confirmation_episodes=40, objective="short")
+    register_objective(Objective("short", "short episodes", lambda episodes: -episodes.lengths.astype(float)))
+    settings = EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40, objective="short")
     found = evaluate(SETUP, seed=0, settings=settings)
     (verdict,) = found.verdicts
     blocks = found.confirmation_blocks
@@ -47,6 +42,151 @@ def test_an_objective_from_outside_the_package_decides(monkeypatch) -> None:
     assert verdict.confirmation.effect.mean == pytest.approx(shorter.mean())
     improved = improve(SETUP, found, seed=0, settings=ImprovementSettings(episodes=40, final_episodes=40))
     assert improved.rule_sets == (GOOD,)
+
+
+def episodes(returns, success=None, costs=None, changed=None) -> UnitResult:
+    """Episodes of which only what is given matters."""
+    n = len(returns)
+    return UnitResult(
+        returns=np.array(returns, float),
+        lengths=np.ones(n, np.int64),
+        truncated=np.zeros(n, bool),
+        success=np.full(n, np.nan) if success is None else np.array(success, float),
+        costs=np.zeros(n) if costs is None else np.array(costs, float),
+        fired=np.zeros(n, np.int64),
+        changed=np.zeros(n, np.int64) if changed is None else np.array(changed, np.int64),
+    )
+
+
+COMPARISON = Comparison(invented_loss=0.0, resamples=2000, rng_seed=0)
+
+
+def test_values_by_hand() -> None:
+    """Twenty returns 1 … 20: mean and median 10.5, the worst tenth is 1 and 2."""
+    block = episodes(np.random.default_rng(0).permutation(20) + 1.0, success=[1, 0] * 10, costs=[3, 1] * 10)
+    expected = {"mean": 10.5, "median": 10.5, "worst-tenth": 1.5, "success": 0.5, "cost": -2.0}
+    assert {name: find_objective(name).value(block) for name in expected} == pytest.approx(expected)
+    odd = episodes([5.0, 1.0, 9.0])
+    assert find_objective("median").value(odd) == 5.0
+    assert find_objective("worst-tenth").value(odd) == 1.0
+    told = figures(block)
+    assert told["cost"].value == 2.0, "people read a cost as it is"
+    assert set(figures(odd)) == {"mean", "median", "worst-tenth"}, "nobody told of success, and nothing was asked for"
+    # Clopper and Pearson for 10 of 20
+    assert (told["success"].low, told["success"].high) == pytest.approx((0.2720, 0.7280), abs=1e-4)
+    for figure in told.values():
+        assert figure.low <= figure.value <= figure.high
+
+
+def test_the_median_is_a_difference_of_medians_and_not_a_median_of_differences() -> None:
+    """Two of three pairs gain 10, and the median falls from 20 to 11."""
+    base, guided = episodes([1.0, 20.0, 21.0] * 40), episodes([11.0, 0.0, 31.0] * 40)
+    changed = np.ones(120, bool)
+    assert np.median(guided.returns - base.returns) == 10.0
+    effect = find_objective("median").test(guided, base, changed, COMPARISON)
+    assert effect.mean == 11.0 - 20.0
+    assert effect.p == 1.0
+    assert effect.high < 0.0
+
+
+def test_the_worst_tenth_may_fall_while_the_mean_rises() -> None:
+    base = episodes(np.zeros(1000))
+    guided = episodes(np.where(np.arange(1000) % 20 == 0, -50.0, 10.0), changed=np.ones(1000))
+    found = effects((base, guided), guided, base)
+    assert found["mean"].mean == pytest.approx(7.0)
+    assert found["mean"].low > 5.0
+    assert found["worst-tenth"].mean == pytest.approx(-20.0)  # 50 of the 100 worst at -50, the others at 10
+    assert found["worst-tenth"].high < 0.0
+    rows = {row["objective"]: row for row in figure_rows({"base": base, "guided": guided}, found)}
+    assert rows["worst-tenth"]["guided"]["value"] == pytest.approx(-20.0)
+    assert rows["worst-tenth"]["difference"]["value"] == pytest.approx(-20.0)
+
+
+def test_success_is_mcnemars_test() -> None:
+    """Ten pairs: four gain success, one loses it: P(at least 4 of 5) = 6 / 32."""
+    base = episodes([0.0] * 10, success=[0, 0, 0, 0, 1, 1, 1, 0, 0, 1])
+    guided = episodes([0.0] * 10, success=[1, 1, 1, 1, 0, 1, 1, 0, 0, 1])
+    changed = np.arange(10) < 7
+    effect = find_objective("success").test(guided, base, changed, COMPARISON)
+    assert (effect.mean, effect.p, effect.changed, effect.seeds) == (pytest.approx(0.3), 6 / 32, 7, 10)
+    assert effect.low < 0.0 < effect.mean < effect.high
+    with pytest.raises(LegibleError, match="does not tell whether an episode succeeded"):
+        find_objective("success").value(episodes([1.0, 2.0]))
+
+
+def test_a_lower_cost_is_better() -> None:
+    base, guided = episodes([0.0] * 60, costs=[5.0, 6.0] * 30), episodes([0.0] * 60, costs=[3.0, 5.0] * 30)
+    effect = find_objective("cost").test(guided, base, np.ones(60, bool), COMPARISON)
+    assert effect.mean == pytest.approx(1.5)
+    assert effect.p < 1e-6
+    row = figure_rows({"base": base, "guided": guided}, effects((base, guided), guided, base))[-1]
+    assert (row["objective"], row["base"]["value"], row["difference"]["value"]) == ("cost", 5.5, pytest.approx(-1.5))
+    with pytest.raises(LegibleError, match="needs a cost"):
+        check_objectives("cost", "", PlaySettings())
+    check_objectives("cost", "", PlaySettings(cost="energy"))
+
+
+@pytest.mark.parametrize("name", ["mean", "median", "worst-tenth", "success", "cost"])
+def test_where_nothing_is_changed_nothing_is_found(name: str) -> None:
+    rng = np.random.default_rng(0)
+    block = episodes(rng.normal(size=40), success=[0, 1] * 20, costs=rng.random(40))
+    effect = find_objective(name).test(block, block, np.zeros(40, bool), COMPARISON)
+    assert (effect.mean, effect.p, effect.low, effect.high) == (0.0, 1.0, 0.0, 0.0)
+    standing = find_objective(name).standing(block, block, np.zeros(40, bool))
+    assert standing.z == -np.inf
+
+
+def test_the_papers_method_compares_means_by_the_t_test() -> None:
+    base, guided = episodes([1.0, 2.0, 4.0]), episodes([2.0, 3.0, 9.0])
+    assert find_objective("mean").compare(guided, base) == paired(guided.returns, base.returns)
+
+
+def test_constraints_are_kept_where_the_interval_excludes_a_larger_loss() -> None:
+    (constraint,) = parse_constraints("worst-tenth no lower than by 20")
+    assert (constraint.objective.name, constraint.margin) == ("worst-tenth", 20.0)
+    assert constraint.is_kept(Effect(-5.0, 7.0, -19.0, 9.0, 0.8))
+    assert not constraint.is_kept(Effect(5.0, 20.0, -30.0, 40.0, 0.4)), "no harm was shown, but nor was its absence"
+    two = parse_constraints(" success no lower than by 0.02 ; cost no higher than by 1;")
+    assert [one.words for one in two] == ["success no lower than by 0.02", "cost no higher than by 1"]
+    assert parse_constraints("") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("worst-tenth >= -20", 'is none; a constraint is written as "worst-tenth no lower than by 20"'),
+        ("worst-tent no lower than by 20", "Did you mean 'worst-tenth'"),
+        ("worst-tenth no higher than by 20", 'for worst-tenth say "no lower than by"'),
+        ("cost no lower than by 20", 'for cost say "no higher than by"'),
+        ("mean no lower than by 0", "is no number above 0"),
+        ("mean no lower than by 1e", "is no number above 0"),
+    ],
+)
+def test_constraints_that_are_none_are_refused(text: str, message: str) -> None:
+    with pytest.raises(LegibleError, match=message):
+        parse_constraints(text)
+
+
+def test_a_constraint_keeps_a_rule_set_from_being_confirmed_and_composed() -> None:
+    """Guidance makes MirrorWorld's episodes better; a constraint that it be no longer than before says otherwise."""
+    settings = EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40)
+    found = evaluate(SETUP, seed=0, settings=settings)
+    assert [verdict.is_confirmed for verdict in found.verdicts] == [True]
+    register_objective(Objective("long", "long episodes", lambda episodes: episodes.lengths.astype(float)))
+    try:
+        strict = EvaluationSettings(
+            method="paper", episodes=40, confirmation_episodes=40, constraint="long no lower than by 0.001"
+        )
+        found = evaluate(SETUP, seed=0, settings=strict)
+        (verdict,) = found.verdicts
+        (check,) = verdict.confirmation.constraints
+        shorter = found.confirmation_blocks.guided(0).lengths - found.confirmation_blocks.base.lengths
+        assert check.effect.mean == pytest.approx(shorter.mean())
+        assert (check.is_kept, verdict.is_confirmed) == (False, False)
+        improved = improve(SETUP, found, seed=0, settings=ImprovementSettings(episodes=40, final_episodes=40))
+        assert improved.rule_sets == ()
+    finally:
+        OBJECTIVES.pop("long")
 
 
 def test_a_stage_is_one_declaration(monkeypatch) -> None:
@@ -65,7 +205,7 @@ def test_a_stage_is_one_declaration(monkeypatch) -> None:
 
 
 def test_composition_compares_by_the_objective() -> None:
-    found = evaluate(SETUP, seed=0, settings=EvaluationSettings(episodes=40, confirmation_episodes=40))
+    found = evaluate(SETUP, seed=0, settings=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40))
     improved = improve(SETUP, found, seed=0, settings=ImprovementSettings(episodes=40, final_episodes=40))
     assert improved.chosen.mean == improved.steps[0].mean
     assert np.isclose(improved.effect.mean, improved.guided.mean - improved.base.mean)

@@ -42,7 +42,7 @@ PLAY = PlaySettings(batch=16, unit_episodes=100)
 GOOD = generalise(parse_rule("+Right <- right", SPACE), mirror_world.mirror()).rule_set
 USELESS = generalise(parse_rule("-Stay <- right", SPACE), mirror_world.mirror()).rule_set
 SETUP = Setup(mirror_world.policy(), WORLD, (GOOD, USELESS), PLAY)
-SETTINGS = EvaluationSettings(episodes=60, confirmation_episodes=80)
+SETTINGS = EvaluationSettings(method="paper", episodes=60, confirmation_episodes=80)
 RIGHT, LEFT = GOOD.rules
 
 

@@ -21,7 +21,7 @@ SETTINGS = StudySettings(
     episodes=40,
     mining=MiningSettings(lime_samples=200),
     play=PLAY,
-    evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
 )
 

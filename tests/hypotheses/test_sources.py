@@ -61,7 +61,7 @@ def test_a_source_can_go_on_where_an_effect_was_good() -> None:
         yield [GOOD | BAD if best == 0 else GOOD | RuleSet((parse_rule("+Right <- right", mirror_world.SPACE),))]
 
     setup = Setup(mirror_world.policy(), WORLD, (), PlaySettings(batch=8, unit_episodes=40))
-    settings = EvaluationSettings(episodes=40, confirmation_episodes=0)
+    settings = EvaluationSettings(method="paper", episodes=40, confirmation_episodes=0)
     found = evaluate(setup, seed=3, settings=settings, sources={"toy": search()})
     assert [len(verdict.rule_set) for verdict in found.verdicts] == [1, 1, 2]
     assert {verdict.found_by for verdict in found.verdicts} == {"toy"}
@@ -78,7 +78,7 @@ def test_a_source_can_go_on_where_an_effect_was_good() -> None:
 
 def test_rule_sets_of_sources_are_tested_like_given_ones() -> None:
     setup = Setup(mirror_world.policy(), WORLD, (GOOD, BAD), PlaySettings(batch=8, unit_episodes=40))
-    settings = EvaluationSettings(episodes=30, confirmation_episodes=30)
+    settings = EvaluationSettings(method="paper", episodes=30, confirmation_episodes=30)
 
     def both():
         yield [GOOD, BAD]
@@ -103,7 +103,7 @@ def test_a_source_from_outside_the_package_joins_a_study(tmp_path, monkeypatch) 
         episodes=40,
         sources="always_left",
         play=PlaySettings(batch=8, unit_episodes=40),
-        evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+        evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
     )
     study = Study(tmp_path, WORLD, mirror_world.policy(), settings=settings, engine=InProcess(), relations=())
     (verdict,) = study.evaluate().verdicts
@@ -120,7 +120,7 @@ def test_unknown_sources_are_refused_before_anything_is_played(tmp_path) -> None
         engine=InProcess(),
         relations=(),
     )
-    with pytest.raises(LegibleError, match="there is no source of rule sets 'guessed'; they are mined, yours"):
+    with pytest.raises(LegibleError, match="there is no source of rule sets 'guessed'; they are mined, alone, yours"):
         study.evaluate()
     assert not list((tmp_path / "units").glob("*.npz"))
 
@@ -133,7 +133,12 @@ def test_effects_are_welchs() -> None:
         sent.extend((yield [GOOD]))
 
     setup = Setup(mirror_world.policy(), WORLD, (), PlaySettings(batch=8, unit_episodes=40))
-    evaluate(setup, seed=2, settings=EvaluationSettings(episodes=25, confirmation_episodes=0), sources={"one": one()})
+    evaluate(
+        setup,
+        seed=2,
+        settings=EvaluationSettings(method="paper", episodes=25, confirmation_episodes=0),
+        sources={"one": one()},
+    )
     from legible.evaluation import play_blocks
 
     this = Setup(setup.policy, WORLD, (GOOD,), setup.play)

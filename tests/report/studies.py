@@ -14,6 +14,7 @@ from legible.settings import (
     ImprovementSettings,
     MiningSettings,
     PlaySettings,
+    ReferenceSettings,
     StudySettings,
 )
 from legible.study import Study
@@ -22,8 +23,11 @@ SETTINGS = StudySettings(
     episodes=80,
     mining=MiningSettings(lime_states=20, lime_samples=500),
     play=PlaySettings(batch=64, unit_episodes=200),
-    evaluation=EvaluationSettings(episodes=60, confirmation_episodes=100),
+    evaluation=EvaluationSettings(
+        rungs=2, race_seeds=128, confirmation_changes=200, confirmation_seeds=512, confirmation_episodes=60
+    ),
     improvement=ImprovementSettings(episodes=60, final_episodes=100, most_candidates=3),
+    references=ReferenceSettings(episodes=20),
     baselines=BaselineSettings(random_tests=2),
 )
 MIRROR_SETTINGS = replace(
@@ -31,7 +35,7 @@ MIRROR_SETTINGS = replace(
     episodes=60,
     mining=MiningSettings(lime_states=10, lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=40),
-    evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
 )
 

@@ -60,21 +60,25 @@ def words_of(text: str) -> str:
 
 
 def test_returns_come_from_the_store(pacman_study, monkeypatch) -> None:
-    monkeypatch.setattr("legible.evaluation.units.play_unit", None)  # what run_units would play with
+    monkeypatch.setattr("legible.evaluation.units.play_in_slots", None)  # what run_units would play with
     final, confirmation = pacman_study.improvement.final_blocks, pacman_study.evaluation.confirmation_blocks
     effect = paired(final.guided(0).returns, final.base.returns)
     assert effect == pacman_study.improvement.effect
     candidates = [v for v in pacman_study.evaluation.verdicts if v.confirmation is not None]
     for i, verdict in enumerate(candidates):
-        again = paired(confirmation.guided(i).returns, confirmation.base.returns)
-        assert again == verdict.confirmation.effect
+        base, guided = confirmation.pair(i)
+        effect = verdict.confirmation.effect
+        assert (len(base), effect.mean) == (effect.seeds, pytest.approx((guided.returns - base.returns).mean()))
 
 
 def test_the_report_says_what_the_study_found(pacman_study, pacman_report) -> None:
     page = page_of(pacman_report)
     text = words_of(page.text)
     assert pacman_report == pacman_study.folder / "report.html"
-    assert words_of(verdict_sentence(pacman_study.evaluation, pacman_study.improvement)) in text
+    found = pacman_study.evaluation, pacman_study.improvement, pacman_study.references
+    assert words_of(verdict_sentence(*found)) in text
+    for entry in pacman_study.references.results:
+        assert entry.reference.name in text
     assert "greedy, the best action is taken" in text
     assert "random actions" not in text
     for explanation in pacman_study.explanations:

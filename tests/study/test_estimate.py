@@ -1,35 +1,51 @@
 """How long a study takes: measured rates and planned episodes."""
 
 import math
+from dataclasses import replace
 
 import mirror_world
 from legible.engines import InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.evaluation.units import Setup
 from legible.play import Known
-from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings, StudySettings
+from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings, ReferenceSettings, StudySettings
 from legible.study.estimate import Estimate, estimate, measure_rate, planned_episodes
 
 SETTINGS = StudySettings(
     episodes=50,
-    evaluation=EvaluationSettings(episodes=10, confirmation_episodes=20),
+    evaluation=EvaluationSettings(method="paper", episodes=10, confirmation_episodes=20),
     improvement=ImprovementSettings(episodes=30, final_episodes=40, most_candidates=2),
+    references=ReferenceSettings(episodes=15),
 )
 SETUP = Setup(mirror_world.policy(), EnvironmentSpec("mirror_world:MirrorWorld"), (), PlaySettings(batch=8))
 
 
 def test_episodes_are_counted_by_hand() -> None:
-    planned = planned_episodes(SETTINGS, Known(rule_sets=9, candidates=3, explained_rules=12))
+    planned = planned_episodes(SETTINGS, Known(rule_sets=9, candidates=3, explained_rules=12, references=5))
     assert planned == {
         "experiences": 50,
         "screening": 10 * 10,  # the unguided policy and nine sets
         "confirmation": 7 * 20,  # the unguided policy, three sets, and the mined rule of each
         "composition": 3 * 30,  # the unguided policy and two candidates
         "final": 2 * 40,  # base and composition
+        "references": 6 * 15 + 3 * 40,  # the unguided policy and five of them; then random play and the best two
         "explanation": 100,  # never more than screening
     }
     nothing = planned_episodes(SETTINGS, Known(rule_sets=9, candidates=0), collected=True)
-    assert (nothing["experiences"], nothing["confirmation"], nothing["explanation"]) == (0, 0, 0)
+    assert {nothing[name] for name in ("experiences", "confirmation", "explanation", "references")} == {0}
+
+
+def test_raced_episodes_are_counted_by_hand() -> None:
+    race = EvaluationSettings(
+        rung_changes=10, rungs=3, race_seeds=100, confirmation_changes=200, confirmation_seeds=600
+    )
+    settings = replace(SETTINGS, evaluation=race)
+    planned = planned_episodes(settings, Known(rule_sets=9, candidates=3, explained_rules=2))
+    assert "screening" not in planned
+    assert planned["racing"] == 100 + 6 * 40 + 3 * 40  # the unguided policy, six that are dropped, three that pass
+    assert planned["racing confirmation"] == 300 + 6 * 200  # half of the seeds, three sets, the mined rule of each
+    assert planned["explanation"] == 460  # never more than the race
+    assert planned_episodes(settings, Known(rule_sets=9, candidates=0))["racing confirmation"] == 0
 
 
 def test_workers_share_the_episodes_and_steps_can_be_left_out() -> None:
@@ -41,11 +57,20 @@ def test_workers_share_the_episodes_and_steps_can_be_left_out() -> None:
 def test_what_the_first_lot_takes_is_not_taken_for_playing(monkeypatch) -> None:
     from legible.study import estimate as module
 
-    took = iter([30.0, 0.5, 2.0])  # compiling, then four and sixteen episodes
     clock = [0.0]
     monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(module, "play_unit", lambda *_: clock.__setitem__(0, clock[0] + next(took)))
-    assert measure_rate(SETUP, seconds=1.0) == 4 / 2.0
+
+    def rate(*lots: float) -> float:
+        took = iter(lots)
+        monkeypatch.setattr(module, "play_unit", lambda *_: clock.__setitem__(0, clock[0] + next(took)))
+        found = measure_rate(SETUP, seconds=1.0)
+        assert next(took, None) is None
+        return found
+
+    assert rate(30.0, 0.5, 0.5, 2.0) == 4 / 2.0  # compiling, one episode twice, and four
+    assert rate(0.5, 0.9, 40.0, 4.0, 4.0) == 16 / 4.0  # what is compiled later does not count, either
+    assert rate(3.0, 3.0) == 1 / 3.0  # slow, but not by compiling
+    assert rate(0.5, 0.9, 40.0, 4.0, 40.0) == 16 / 40.0  # always different: not for ever
 
 
 def test_rates_are_measured() -> None:
@@ -54,4 +79,5 @@ def test_rates_are_measured() -> None:
     assert rate > 0
     known = estimate(SETUP, SETTINGS, InProcess(), 9, rate=rate)
     assert (known.workers, known.episodes["experiences"]) == (1, 0)
+    assert known.episodes["references"] == 5 * 15 + 3 * 40  # random play and three constant choices
     assert estimate(SETUP, SETTINGS, LocalProcesses(3), rate=rate).workers == 3

@@ -30,7 +30,7 @@ SETTINGS = StudySettings(
     most_failed=0.3,
     mining=MiningSettings(lime_states=10, lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=20),
-    evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
 )
 
@@ -78,7 +78,7 @@ def test_above_the_share_the_study_stops_and_goes_on_when_more_may_fail(tmp_path
 
 
 def test_files_of_units_say_what_failed_only_where_something_did(tmp_path: Path) -> None:
-    files = UnitFiles(tmp_path)
+    files = UnitFiles(tmp_path, UnitResult)
     good = play_unit(Setup(mirror_world.policy(), failing(), (), SETTINGS.play), Unit((-1, -1), (1, 2)))
     files["good"] = good
     assert "failed" not in read_arrays(tmp_path / "good.npz")  # as in files of older studies

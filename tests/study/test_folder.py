@@ -25,7 +25,7 @@ SETTINGS = StudySettings(
     episodes=40,
     mining=MiningSettings(lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=40),
-    evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
 )
 
@@ -96,6 +96,7 @@ def test_studies_of_the_first_schema_open(copied) -> None:
         document["about"].pop(later)
     document["settings"].pop("sources")
     document["settings"]["evaluation"].pop("objective")
+    document["settings"]["evaluation"].pop("method")  # there was only the paper's
     (copied / "study.json").write_text(json.dumps(document))
     opened = open_again(copied)
     assert opened.settings == SETTINGS

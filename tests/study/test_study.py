@@ -26,6 +26,7 @@ from legible.settings import (
     ImprovementSettings,
     MiningSettings,
     PlaySettings,
+    ReferenceSettings,
     StudySettings,
 )
 from legible.study import Study, UnitFiles, fingerprint_of
@@ -34,8 +35,9 @@ SETTINGS = StudySettings(
     episodes=60,
     mining=MiningSettings(lime_states=10, lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=40),
-    evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
+    references=ReferenceSettings(episodes=20),
     baselines=BaselineSettings(random_tests=3),
 )
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
@@ -54,6 +56,7 @@ def study(folder: Path, policy: object, **changes: object) -> Study:
 def outcome(made: Study) -> dict[str, object]:
     """Everything a study says, to the bit."""
     improvement, explanations = made.improve(), made.explain()
+    made.play_references()
     return {
         "rules": [mined.rule for mined in made.mining.rules],
         "verdicts": [(v.p, v.difference, v.is_confirmed, v.sample) for v in made.evaluation.verdicts],
@@ -74,8 +77,8 @@ def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
     assert guided.rules.rules == improvement.composition.rules
     last = {stage: (done, of) for stage, done, of in told}
     assert last["experiences"] == (60, 60)
-    steps = ["experiences", "importance", "rules", "screening", "confirmation", "improvement", "explanation"]
-    assert list(last) == steps
+    steps = ["experiences", "importance", "rules", "screening", "confirmation", "improvement"]
+    assert list(last) == [*steps, "references", "explanation"]
     assert all(done == of for done, of in last.values())
     baseline = made.play_baseline("block")
     assert len(baseline.verdicts) == 3
@@ -324,7 +327,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, policy_file) -> None:
 
 
 def test_unit_files_are_a_mapping(tmp_path) -> None:
-    store = UnitFiles(tmp_path / "units")
+    store = UnitFiles(tmp_path / "units", UnitResult)
     result = UnitResult(
         np.array([1.5]),
         np.array([3]),

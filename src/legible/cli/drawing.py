@@ -107,6 +107,8 @@ class Bars:
         self._lines = not quiet and not console.is_terminal
         self._tasks: dict[str, tuple[TaskID, float]] = {}
         self._ended: set[str] = set()
+        self.rates: dict[str, float] = {}
+        """Episodes a second that stages played, or steps; only those that ended after some seconds."""
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -133,12 +135,16 @@ class Bars:
         """Fill the bars of stages that ended with less than was expected, such as a composition that nothing joined."""
         for task in self._bars.tasks:
             self._bars.update(task.id, total=task.completed)
+            stage = task.description
+            if stage not in self._ended:
+                self._end(stage, task.id, time.monotonic() - self._tasks[stage][1], int(task.completed))
 
     def _end(self, stage: str, task: TaskID, seconds: float, of: int) -> None:
         if seconds < PATIENCE:
             self._bars.update(task, visible=False)
             return
         self._ended.add(stage)
+        self.rates[stage] = of / seconds
         if self._lines:
             what = "steps" if stage in _NOT_EPISODES else "episodes"
             say(f"{stage}: {number(of)} {what} in {duration(seconds)}")

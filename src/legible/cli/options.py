@@ -28,8 +28,11 @@ SETTINGS_PANELS = {
     "mining": "Settings of rule mining",
     "play": "Settings of how episodes are played",
     "evaluation": "Settings of the evaluation",
+    "search": "Settings of the search",
     "improvement": "Settings of the improvement",
+    "references": "Settings of the references",
     "baselines": "Settings of the baselines",
+    "search": "Settings of the search",
 }
 PATH = click.Path(path_type=Path)
 
@@ -121,8 +124,8 @@ def environment_options(command: Command) -> Command:
         "--wrap",
         metavar="MODULE:CLASS",
         multiple=True,
-        help="Wrapper to put around the environment, the innermost first, such as minigrid.wrappers:FlatObsWrapper; "
-        "may be given repeatedly.",
+        help="Wrapper to put around the environment, the innermost first, such as minigrid.wrappers:FlatObsWrapper or "
+        "'VecFrameStack(n_stack=4)'; may be given repeatedly. none: not even those that the policy's files tell of.",
         panel=STUDY_PANEL,
     )
     return arg(wrap(command))
@@ -145,7 +148,7 @@ def other_option(command: Command) -> Command:
         "--other",
         metavar="[NAME=]POLICY",
         multiple=True,
-        help="Other policy to show beside this one in the report; may be given repeatedly.",
+        help="Other policy to compare this one with, beside random play and constant choices; may be given repeatedly.",
         shell_complete=complete_policy,
     )(command)
 

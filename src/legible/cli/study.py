@@ -74,8 +74,8 @@ def run(choice: StudyChoice, with_baselines: bool, other: tuple[str, ...]) -> No
     started = time.monotonic()
     with _working(choice) as study:
         _announce(study, choice)
-        improvement = study.run(report=False, baselines=with_baselines)
-        path = study.write_report(others=others(other))
+        improvement = study.run(report=False, baselines=with_baselines, others=others(other))
+        path = study.write_report()
     if choice.as_json:
         print_json({**_summary(study), "report": path, "seconds": time.monotonic() - started})
         return
@@ -84,8 +84,7 @@ def run(choice: StudyChoice, with_baselines: bool, other: tuple[str, ...]) -> No
     if len(improvement.composition):
         saved = study.folder / "guided.safetensors"
         file = saved if saved.exists() else study.folder / "composition.json"
-        doubt = ", whose gain may be chance" if improvement.effect.low <= 0 else ""
-        console.print(f"Guided policy{doubt}: {file}", soft_wrap=True, markup=False)
+        console.print(f"Guided policy{_doubt(study)}: {file}", soft_wrap=True, markup=False)
     console.print(f"Report: {path}", soft_wrap=True, markup=False)
 
 
@@ -154,7 +153,7 @@ def evaluate(choice: StudyChoice) -> None:
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     with _working(choice) as study:
-        _announce(study, choice, without=("improve", "explain"))
+        _announce(study, choice, without=("improve", "compare", "explain"))
         evaluation = study.evaluate()
     if choice.as_json:
         print_json({**_about(study), **_evaluation(study)})
@@ -182,9 +181,9 @@ def improve(choice: StudyChoice) -> None:
 
     with _working(choice) as study:
         _announce(study, choice, without=("explain",))
-        improvement = study.improve()
+        improvement, references = study.improve(), study.play_references()
     if choice.as_json:
-        print_json({**_about(study), **_improvement(study)})
+        print_json({**_about(study), **_improvement(study), "references": references.to_rows()})
         return
     console = out()
     rows = [
@@ -193,7 +192,9 @@ def improve(choice: StudyChoice) -> None:
     ]
     if rows:
         console.print(table(("Tried", "Mean return", "Kept"), rows, right=("Mean return",)))
-    console.print(verdict_sentence(study.evaluation, improvement), soft_wrap=True, markup=False)
+    _print_references(study)
+    _print_figures(study)
+    console.print(verdict_sentence(study.evaluation, improvement, references), soft_wrap=True, markup=False)
     if len(improvement.composition):
         console.print(f"Rules of the guided policy: {study.folder / 'composition.json'}", soft_wrap=True, markup=False)
     _next(study, "report")
@@ -205,7 +206,7 @@ def explain(choice: StudyChoice) -> None:
     """Put the most telling weaknesses into words: what is known, what is not, and which rules make the difference."""
     with _working(choice) as study:
         _announce(study, choice)
-        study.improve()
+        study.play_references()
         study.explain()
     if choice.as_json:
         print_json(_summary(study))
@@ -344,6 +345,9 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
                 f"{guess.workers}; how many rules there will be is a guess)."
             )
     study.generalise()
+    if fresh and isinstance(study.progress, Bars):
+        # What was played meanwhile tells more than the few episodes before.
+        rate = study.progress.rates.get("experiences", rate * guess.workers) / guess.workers
     left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())
@@ -355,7 +359,8 @@ def _print_findings(study: Study) -> None:
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     console, explanations = out(), study.explanations
-    console.print(f"\n[bold]{escape(verdict_sentence(study.evaluation, study.improvement))}[/]", soft_wrap=True)
+    verdict = verdict_sentence(study.evaluation, study.improvement, study.references)
+    console.print(f"\n[bold]{escape(verdict)}[/]", soft_wrap=True)
     if any(explanation.verdict.is_confirmed for explanation in explanations):
         console.print("\nThe most telling weaknesses:" if len(explanations) > 1 else "\nThe most telling weakness:")
     elif explanations:
@@ -369,14 +374,48 @@ def _print_findings(study: Study) -> None:
         console.print(grid)
     if explanations and not study.leaves_rules_out:
         console.print("Which rules of a set make the difference was not played: it takes longer than all the rest.")
-    for note in study.evaluation.notes:
-        console.print(note, soft_wrap=True)
+    console.print()
+    _print_figures(study)
+    for note in (*study.evaluation.notes, *study.references.notes):
+        console.print(note, soft_wrap=True, markup=False)
     play = study.settings.play
     spared = " Part of the gain is that guidance spares the policy its random actions there."
     more = spared if play.epsilon and not play.epsilon_when_guided else ""
     console.print(f"How it was played: {play.words}.{more}", soft_wrap=True)
     _remark_on_relations(study)
     console.print()
+
+
+def _doubt(study: Study) -> str:
+    """What keeps a guided policy from being a repair."""
+    from legible.explanation import is_repair  # noqa: PLC0415
+
+    improvement, best = study.improvement, study.references.best
+    if is_repair(improvement, study.references):
+        return ""
+    return f", no better than {best.name}" if best and improvement.effect.low > 0 else ", whose gain may be chance"
+
+
+def _print_references(study: Study) -> None:
+    """The references that are quoted beside the policy, alone and guided, on the seeds of the final figure."""
+    improvement = study.improvement
+    samples = [("the policy alone", improvement.base)]
+    samples += [("guided", improvement.guided)] if len(improvement.composition) else []
+    samples += [(entry.name, entry.sample) for entry in study.references.quoted]
+    rows = [(name, with_error(sample.mean, sample.error), percent(sample.success)) for name, sample in samples]
+    out().print(table(("On fresh seeds", "Mean return", "Success"), rows, right=("Mean return", "Success")))
+
+
+def _print_figures(study: Study) -> None:
+    """The policy alone and guided by every objective, whichever was asked for, and whether constraints are kept."""
+    from legible.evaluation.figures import figure_table  # noqa: PLC0415
+
+    columns, rows = figure_table(study.improvement.figure_rows())
+    out().print(table(columns, rows, right=columns[1:]))
+    for check in study.improvement.constraints():
+        kept = "is kept" if check.is_kept else "is not shown to be kept"
+        interval = confidence_interval(check.effect.mean, check.effect.low, check.effect.high)
+        out().print(f"The constraint {check.constraint!r} {kept}: {interval}.", soft_wrap=True, markup=False)
 
 
 def _remark_on_relations(study: Study) -> None:
@@ -411,7 +450,8 @@ def _print_verdicts(study: Study) -> None:
             found = confirmation.effect
             effect = f"{signed(found.mean)}\n({signed(found.low)} to {signed(found.high)})"
             tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
-        confirmed = "yes" if verdict.is_confirmed else "no"
+        rare = confirmation is not None and confirmation.is_too_rare
+        confirmed = "yes" if verdict.is_confirmed else "too rare to tell" if rare else "no"
         rows.append((_words(study, verdict.rule_set), effect, tests, confirmed))
     if rows:
         columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")
@@ -454,7 +494,10 @@ def _evaluation(study: Study) -> dict[str, Any]:
 
 
 def _improvement(study: Study) -> dict[str, Any]:
-    improvement, space = study.improvement, study.space
+    from legible.explanation import imitated_reference, is_repair  # noqa: PLC0415
+
+    improvement, space, references = study.improvement, study.space, study.references
+    imitated = imitated_reference(improvement, references)
     return {
         "base": improvement.base,
         "guided": improvement.guided,
@@ -462,6 +505,11 @@ def _improvement(study: Study) -> dict[str, Any]:
         "composition": [rule.text(space) for rule in improvement.composition.rules],
         "steps": len(improvement.steps),
         "accepted": len(improvement.rule_sets),
+        "repair": is_repair(improvement, references),
+        "imitates": imitated.name if imitated is not None else None,
+        "objective": improvement.evaluation_settings.objective,
+        "figures": improvement.figure_rows(),
+        "constraints": improvement.constraints(),
     }
 
 
@@ -470,7 +518,8 @@ def _summary(study: Study) -> dict[str, Any]:
 
     return {
         **_about(study),
-        "verdict": verdict_sentence(study.evaluation, study.improvement),
+        "verdict": verdict_sentence(study.evaluation, study.improvement, study.references),
+        "references": study.references.to_rows(),
         "weaknesses": [explanation.to_dict() for explanation in study.explanations],
         "evaluation": _shares(study.evaluation),
         "improvement": _improvement(study),

@@ -1,6 +1,7 @@
 """Gymnasium environments over episodes in arrays: what PAC-Man and driving share.
 
 - `Batch`: episodes in arrays, stepped by a compiled kernel.
+- `save_rows`, `restore_rows`, `reseed_rows`: whole states of some of them, copied out and back, with other futures.
 - `ArrayEnv`: one episode of a batch as a Gymnasium environment; `ArrayVectorEnv`: all of them as a vector environment.
 - `Window`: where an episode can be watched.
 
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.imports import optional_package
-from legible.streams import check_seed
+from legible.streams import check_seed, key_of_seed
 
 State = TypeVar("State")
 
@@ -47,6 +48,34 @@ class Batch(Protocol[State]):
 
     def set_state(self, i: int, state: State) -> None:
         """Put row i into a state."""
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All arrays that the course of the episodes depends on, and what they show; a row is an episode."""
+
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """The random stream of each row."""
+
+
+SavedRows = tuple[NDArray[Any], ...]
+"""Rows of the arrays of a `Batch`."""
+
+
+def save_rows(batch: Batch[Any], rows: NDArray[np.intp]) -> SavedRows:
+    """Copy the whole states of some rows."""
+    return tuple(array[rows] for array in batch.arrays)
+
+
+def restore_rows(batch: Batch[Any], rows: NDArray[np.intp], saved: SavedRows) -> None:
+    """Put rows into saved states."""
+    for array, values in zip(batch.arrays, saved, strict=True):
+        array[rows] = values
+
+
+def reseed_rows(batch: Batch[Any], rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
+    """Let what is random in some rows from here on come from the streams of seeds."""
+    batch.keys[rows] = [key_of_seed(np.uint64(check_seed(seed) % 2**64)) for seed in seeds]
 
 
 class Picture(Protocol):
@@ -169,6 +198,18 @@ class ArrayEnv(Drawing, gymnasium.Env[NDArray[np.float32], np.int64], Generic[St
         self._batch.set_state(0, state)
         return self._batch.observations[0].copy()
 
+    def clone_state(self) -> SavedRows:
+        """Copy the whole state of the episode, with its random stream."""
+        return save_rows(self._batch, np.zeros(1, np.intp))
+
+    def restore_state(self, state: SavedRows) -> None:
+        """Go on from a copied state."""
+        restore_rows(self._batch, np.zeros(1, np.intp), state)
+
+    def reseed(self, seed: int) -> None:
+        """Let what is random from here on come from the stream of a seed."""
+        reseed_rows(self._batch, np.zeros(1, np.intp), [seed])
+
     def reset(
         self,
         *,
@@ -237,6 +278,8 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
     ) -> None:
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
+        # Until they are reset, stepping leaves episodes that are over as they are.
+        self.leaves_finished = self.autoreset_mode is AutoresetMode.DISABLED
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = self.check_render_mode(render_mode, self.metadata["render_modes"])
         self.copy = copy
@@ -262,6 +305,18 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
         """Put episode i into a state and return its observation."""
         self._batch.set_state(i, state)
         return self._batch.observations[i].copy()
+
+    def save_rows(self, rows: NDArray[np.intp]) -> SavedRows:
+        """Copy the whole states of some episodes, with their random streams."""
+        return save_rows(self._batch, rows)
+
+    def restore_rows(self, rows: NDArray[np.intp], saved: SavedRows) -> None:
+        """Put episodes into copied states."""
+        restore_rows(self._batch, rows, saved)
+
+    def reseed_rows(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
+        """Let what is random in some episodes from here on come from the streams of seeds."""
+        reseed_rows(self._batch, rows, seeds)
 
     def reset(
         self,

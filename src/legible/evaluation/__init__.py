@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on_same_seeds
+from legible.evaluation.evaluate import evaluate, notes_on
 from legible.evaluation.failures import FailureLimit, TooManyFailuresError, WorstCase
-from legible.evaluation.objectives import OBJECTIVES, Objective, find_objective, register_objective
-from legible.evaluation.screening import evaluate, notes_on
+from legible.evaluation.figures import Figure, figure_rows, figures
+from legible.evaluation.objectives import (
+    OBJECTIVES,
+    Constraint,
+    Objective,
+    find_objective,
+    parse_constraints,
+    register_objective,
+)
+from legible.evaluation.references import QuotedReference, Reference, ReferenceResult, References, compare_references
 from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
 
 __all__ = [
     "OBJECTIVES",
     "Confirmation",
+    "Constraint",
     "Evaluation",
     "FailureLimit",
+    "Figure",
     "Objective",
     "PlayedBlocks",
+    "QuotedReference",
+    "Reference",
+    "ReferenceResult",
+    "References",
     "Runner",
     "Sample",
     "TooManyFailuresError",
     "Verdict",
     "WorstCase",
+    "compare_references",
     "evaluate",
+    "figure_rows",
+    "figures",
     "find_objective",
     "notes_on",
+    "parse_constraints",
     "play_blocks",
     "play_on_same_seeds",
     "register_objective",

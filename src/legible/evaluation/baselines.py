@@ -137,7 +137,7 @@ class RandomTestChooser(CountingChooser):
         tests = [test for test in setup.treatments if isinstance(test, RandomTest)]
         if len({len(test.regions) for test in tests}) > 1:
             raise LegibleError("random tests that run together must have the same number of changes.")
-        super().__init__(setup.policy, episodes, seeds, sample=setup.play.sample, enforce=setup.play.enforce)
+        super().__init__(setup.asked_policy, episodes, seeds, sample=setup.play.sample, enforce=setup.play.enforce)
         self._play = setup.play
         self._regions = np.array([test.regions for test in tests], np.int64)
         self._actions = np.array([test.actions for test in tests], np.int64)

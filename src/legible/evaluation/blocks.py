@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +24,8 @@ from legible.evaluation.units import (
 )
 from legible.play import Recording
 
-Runner = Callable[..., UnitResult]
-"""`legible.evaluation.units.run_units`, or that with engine and store already chosen."""
+Runner = Callable[..., Any]
+"""`legible.evaluation.units.run_units`, or that with engine and store already chosen. It returns what is to be kept."""
 
 
 def play_blocks(
@@ -57,7 +58,7 @@ class PlayedBlocks:
     seeds
         Of the episodes of every block.
     results
-        One for the unguided policy, then one for each treatment.
+        One for the unguided policy, then one for each treatment, which may be of the first seeds only.
     """
 
     setup: Setup
@@ -73,6 +74,11 @@ class PlayedBlocks:
         """The policy with one of the treatments."""
         return self.results[treatment + 1]
 
+    def pair(self, treatment: int) -> tuple[UnitResult, UnitResult]:
+        """The unguided policy and one of the treatments, on the seeds of the latter."""
+        guided = self.guided(treatment)
+        return self.base[: len(guided)], guided
+
     def unit_of(self, treatment: int, episode: int) -> tuple[Unit, int]:
         """Return the unit in which an episode of a treatment (−1: unguided) was played, and its place there."""
         units = _units(self.setup, _plan(self.setup, self.seeds))
@@ -81,6 +87,8 @@ class PlayedBlocks:
 
     def record(self, treatment: int, episode: int) -> Recording:
         """Play an episode of a treatment (−1: unguided) again as it was played here, and keep it step by step."""
+        if self.setup.rows:  # it is the same in any unit
+            return record_alone(self.setup, Unit((treatment,), (self.seeds[episode],)), 0)
         unit, place = self.unit_of(treatment, episode)
         size = self.setup.play.unit_episodes
         first = ((treatment + 1) * len(self.seeds) + episode) // size * size

@@ -143,7 +143,7 @@ class WorstCase:
 
 def _filled(result: UnitResult, episode: UnitResult) -> UnitResult:
     """Put an episode where episodes failed."""
-    kept = {"failed", "errors"}
+    kept = {"failed", "errors", "taken"}
     return replace(
         result,
         **{

@@ -7,7 +7,7 @@
 - *Failed episodes* count at their worst (`legible.evaluation.failures`): a finding must survive that.
 - *Cause*: on the same seeds the mined rule alone. What its generalisation gains beyond that is a failure to generalise.
 
-`evaluate` does it all.
+`screen` does it all.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on_same_seeds
 from legible.evaluation.failures import WorstCase
+from legible.evaluation.figures import check_constraints
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.statistics import Effect, benjamini_hochberg, standard_error_of_difference, welch
 from legible.evaluation.units import UNGUIDED, Setup, Treatment, UnitResult, run_units
@@ -27,40 +28,18 @@ from legible.rules import RuleSet
 from legible.settings import EvaluationSettings
 
 
-def evaluate(
+def screen(
     setup: Setup,
     *,
     seed: int,
-    settings: EvaluationSettings | None = None,
+    settings: EvaluationSettings,
     stage: str = "screening",
     confirm: bool = True,
     sources: Mapping[str, Hypotheses] | None = None,
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Guide the policy with every treatment of the setup and compare it with the unguided policy.
-
-    Parameters
-    ----------
-    setup
-        Policy, environment, rule sets, and how episodes are played.
-    seed
-        Of the study; decides the seeds of all episodes.
-    settings
-        Numbers of episodes and the level of the tests.
-    stage
-        Which block of seeds screening uses.
-    confirm
-        Whether candidates are confirmed on fresh seeds.
-    sources
-        Sources of hypotheses, by name, whose rule sets are tested after those of the setup.
-    run
-        How units are run: see `legible.evaluation.units.run_units`.
-    on_episodes
-        Called with the number of episodes that became known.
-    """
-    settings = settings or EvaluationSettings()
-    find_objective(settings.objective)  # an unknown one is refused before anything is played
+    """Guide the policy with every treatment of the setup and compare returns; parameters as for `evaluate`."""
     screening = _Screening(setup, seed, settings.episodes, stage, run, on_episodes)
     screening.play(setup.treatments)
     found = ask_sources(sources or {}, screening.measure)
@@ -72,17 +51,8 @@ def evaluate(
     blocks = None
     if confirm and candidates and settings.confirmation_episodes:
         blocks = _confirm(setup, seed, settings, verdicts, candidates, run, on_episodes)
-    return Evaluation(Sample.of(screening.base), tuple(verdicts), settings, blocks, notes_on(setup))
-
-
-def notes_on(setup: Setup) -> tuple[str, ...]:
-    """What a reader of the verdicts should know about the policy."""
-    if setup.policy.kind == "log-probabilities":
-        return (
-            "This policy gives probabilities (PPO, A2C). Guidance masks actions and renormalises them; the paper found "
-            "that it does not work well for such policies, where we found that it can: trust the fresh seeds.",
-        )
-    return ()
+    unguided = int(screening.base.lengths.sum()) + (0 if blocks is None else int(blocks.base.lengths.sum()))
+    return Evaluation(Sample.of(screening.base), tuple(verdicts), settings, blocks, unguided_steps=unguided)
 
 
 class _Screening:
@@ -161,6 +131,7 @@ def _first_verdicts(
             q_harm=float(q_harm[i]),
             is_weakness=p[i] < alpha,
             is_harmful=bool(q_harm[i] < alpha),
+            steps=int(other.lengths.sum()),
         )
         for i, (treatment, other) in enumerate(zip(treatments, others, strict=True))
     ]
@@ -201,6 +172,9 @@ def _confirm(
             of_generalisation=None if rule is None else compare(guided[k], rule),
             failed=int(guided[k].failed.sum()),
             failed_unguided=int(base.failed.sum()),
+            constraints=check_constraints(settings, blocks.results, guided[k], base),
         )
-        verdicts[i] = replace(verdicts[i], confirmation=confirmation, is_confirmed=confirmation.q < settings.alpha)
+        steps = verdicts[i].steps + sum(int(block.lengths.sum()) for block in (guided[k], rule) if block is not None)
+        is_confirmed = confirmation.is_passed(settings.alpha)
+        verdicts[i] = replace(verdicts[i], confirmation=confirmation, is_confirmed=is_confirmed, steps=steps)
     return blocks

@@ -6,6 +6,7 @@
 - `record_unit`, `record_episode`: the episodes of a unit, or one of them, step by step.
 - `play_alone`: one episode of a unit that failed as a whole.
 - `cut_into_units`: from a long list of episodes to units of one shape.
+- `Kept`: what is kept of episodes: `RETURNS`, or more.
 - `run_units`: runs what is not yet stored, and stores every unit as soon as it is finished; a unit that fails is played
   again episode by episode.
 """
@@ -14,9 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +26,26 @@ from legible.engines import Engine, Failed, Finished, InProcess, UnitFailedError
 from legible.environments import Env, EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
+from legible.evaluation.starts import StartedSlots, UnitStarts
 from legible.guidance import CountingChooser, GuidedChooser
-from legible.play import Observations, Recorder, Recording, Scores, Slots, StepRecord, make_slots, play_episodes
+from legible.play import (
+    Recorder,
+    Recording,
+    Slots,
+    StepRecord,
+    make_slots,
+    play_episodes,
+    with_fixed_rows,
+)
 from legible.policies import ChoicePolicy, Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
 UNGUIDED = -1
+# Columns that only the files of units with failed episodes have.
+_OF_FAILURES = ("failed", "errors")
+# Columns that not every file has: those of failures, and the counts of choices.
+_NOT_ALWAYS = (*_OF_FAILURES, "taken")
 
 
 class Treatment(Protocol):
@@ -47,12 +61,34 @@ class Treatment(Protocol):
 
 @dataclass(frozen=True)
 class Setup:
-    """What all units of a stage share."""
+    """What all units of a stage share.
+
+    Parameters
+    ----------
+    policy, environment
+        Who plays, and where.
+    treatments
+        What episodes may be guided with.
+    play
+        How they are played.
+    rows
+        Rows of every batch that the policy sees (`legible.play.FixedRowsPolicy`): an episode is then the same to the
+        bit whatever unit it is played in. 0 shows it the whole batch of a unit, as it is.
+    count_choices
+        Whether results say how often each choice was taken; nothing else of them depends on it.
+    """
 
     policy: Policy
     environment: EnvironmentSpec | Env
     treatments: tuple[RuleSet | Treatment, ...] = ()
     play: PlaySettings = field(default_factory=PlaySettings)
+    rows: int = 0
+    count_choices: bool = False
+
+    @property
+    def asked_policy(self) -> Policy:
+        """The policy as it is asked: about batches of one size, if that is wanted."""
+        return with_fixed_rows(self.policy, self.rows) if self.rows else self.policy
 
     def chooser(self, episodes: NDArray[np.int64], seeds: Sequence[int]) -> CountingChooser:
         """Make what chooses the actions of episodes, each with its treatment."""
@@ -62,7 +98,7 @@ class Setup:
         if kinds and RuleSet not in kinds:
             return kinds.pop().chooser(self, episodes, seeds)  # type: ignore[union-attr]
         return GuidedChooser(
-            self.policy,
+            self.asked_policy,
             [treatment for treatment in self.treatments if isinstance(treatment, RuleSet)],
             episodes,
             seeds,
@@ -76,10 +112,15 @@ class Setup:
 
 @dataclass(frozen=True)
 class Unit:
-    """Episodes to play: for each the number of its treatment (−1: unguided) and its seed."""
+    """Episodes to play: for each the number of its treatment (−1: unguided) and its seed.
+
+    `starts` say where they start if that is not their beginning. What comes of them is the same, so that is no part of
+    what makes the unit.
+    """
 
     treatments: tuple[int, ...]
     seeds: tuple[int, ...]
+    starts: UnitStarts | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -89,7 +130,8 @@ class Unit:
 class UnitResult:
     """What came of a unit, an entry an episode.
 
-    Episodes that failed have a reason in `errors`; their returns and costs are NaN and their lengths 0.
+    Episodes that failed have a reason in `errors`; their returns and costs are NaN and their lengths 0. `taken` says in
+    how many steps each choice was taken, ``int64[n, choices]``; where nobody counted, there are no columns or zeros.
     """
 
     returns: NDArray[np.float64]
@@ -99,14 +141,17 @@ class UnitResult:
     costs: NDArray[np.float64]
     fired: NDArray[np.int64]
     changed: NDArray[np.int64]
-    failed: NDArray[np.bool_] = None  # type: ignore[assignment]  # none failed, as in files from before there were any
-    errors: NDArray[np.str_] = None  # type: ignore[assignment]
+    failed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    errors: NDArray[np.str_] = field(default_factory=lambda: np.zeros(0, np.str_))
+    taken: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def __post_init__(self) -> None:
-        if self.failed is None:
-            object.__setattr__(self, "failed", np.zeros(np.shape(self.returns), np.bool_))
-        if self.errors is None:
-            object.__setattr__(self, "errors", np.zeros(np.shape(self.returns), np.str_))
+        # Without these columns none failed, as in files from before there were any, and nobody counted.
+        for name in _NOT_ALWAYS:
+            column = getattr(self, name)
+            if not np.size(column):
+                shape = (*np.shape(self.returns), 0) if name == "taken" else np.shape(self.returns)
+                object.__setattr__(self, name, np.zeros(shape, column.dtype))
 
     @property
     def played(self) -> UnitResult:
@@ -132,7 +177,31 @@ class UnitResult:
     @classmethod
     def concatenate(cls, parts: Sequence[UnitResult]) -> UnitResult:
         """Put results one after the other."""
+        width = max((part.taken.shape[1] for part in parts), default=0)
+        parts = [replace(part, taken=_widened(part.taken, width)) for part in parts]
         return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return it as arrays, for a file; what is about failures, and counted choices, only where there are some."""
+        left_out = () if self.failed.any() else _OF_FAILURES
+        left_out = left_out if self.taken.size else (*left_out, "taken")
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> UnitResult:
+        """Make it from what `to_arrays` returned."""
+        needed = [f.name for f in fields(cls) if f.name not in _NOT_ALWAYS or f.name in arrays]
+        return cls(**{name: arrays[name] for name in needed})
+
+    def with_episodes(self, places: NDArray[np.intp], others: UnitResult) -> UnitResult:
+        """Return these episodes with others in some places."""
+        columns = []
+        for f in fields(self):
+            mine, theirs = getattr(self, f.name), getattr(others, f.name)
+            column = mine.astype(np.result_type(mine, theirs))
+            column[places] = theirs
+            columns.append(column)
+        return UnitResult(*columns)
 
     def __getitem__(self, chosen: Any) -> UnitResult:
         return UnitResult(*(getattr(self, f.name)[chosen] for f in fields(self)))
@@ -141,20 +210,42 @@ class UnitResult:
         return len(self.returns)
 
 
+def _widened(taken: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Counts of choices with zeros where nobody counted."""
+    return taken if taken.shape[1] == width else np.zeros((len(taken), width), np.int64)
+
+
 def play_unit(setup: Setup, unit: Unit, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     """Play the episodes of a unit: always the same places, refilled in the same order."""
-    slots = make_slots(setup.environment, _rows(setup, unit), setup.play.cost)
-    return _play(setup, unit, slots, on_step)
+    return play_in_slots(setup, unit, slots_for(setup, unit), on_step)
+
+
+def slots_for(setup: Setup, unit: Unit) -> Slots:
+    """Make the slots that a unit is played in."""
+    return make_slots(setup.environment, _rows(setup, unit), setup.play.cost)
 
 
 def _rows(setup: Setup, unit: Unit) -> int:
     return min(setup.play.batch, len(unit))
 
 
-def _play(setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
+def play_in_slots(
+    setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord], None] | None = None
+) -> UnitResult:
+    """Play the episodes of a unit in slots that were made for it, and close them."""
     chooser = setup.chooser(np.array(unit.treatments, np.int64), unit.seeds)
+    if setup.count_choices:
+        chooser.count_choices()
     try:
-        episodes = play_episodes(slots, chooser, unit.seeds, step_limit=setup.play.step_limit, on_step=on_step)
+        episodes = play_episodes(
+            slots,
+            chooser,
+            unit.seeds,
+            step_limit=setup.play.step_limit,
+            ask_idle=not setup.rows,
+            starts=None if unit.starts is None else StartedSlots(slots, unit.starts),
+            on_step=on_step,
+        )
     finally:
         if isinstance(setup.environment, EnvironmentSpec):
             slots.close()
@@ -164,49 +255,10 @@ def _play(setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord]
         truncated=episodes.truncated,
         success=episodes.success,
         costs=episodes.costs,
-        fired=chooser.fired,
+        fired=chooser.fired if unit.starts is None else chooser.fired + unit.starts.fired,
         changed=chooser.changed,
+        taken=chooser.taken,
     )
-
-
-@dataclass(frozen=True)
-class PaddedPolicy:
-    """A policy that is asked about a batch of fixed size, whatever the number of observations.
-
-    Matrix products may differ in the last bit between batch shapes: an episode that is played alone should see scores
-    of the shape that its unit has. (The row can still be another one than in the whole unit, which with some linear
-    algebra makes a difference in the last bit, too; but it is always the same row, whatever the workers.)
-    """
-
-    policy: Policy
-    rows: int
-
-    @property
-    def kind(self) -> Any:
-        """What the scores are."""
-        return self.policy.kind
-
-    @property
-    def n_features(self) -> Any:
-        """How many features the policy reads."""
-        return self.policy.n_features
-
-    @property
-    def n_actions(self) -> int:
-        """How many actions it chooses among."""
-        return self.policy.n_actions
-
-    def scores(self, observations: Observations) -> Scores:
-        """Scores of the observations, from a batch that is filled up with the first of them."""
-        n = len(observations)
-        batch = np.concatenate([observations, np.repeat(observations[:1], max(0, self.rows - n), axis=0)])
-        scores: Scores = np.asarray(self.policy.scores(batch))[:n]
-        return scores
-
-
-def padded(policy: Policy, rows: int) -> Policy:
-    """Return a policy that is asked about batches of at least so many rows."""
-    return replace(policy, rows=rows) if isinstance(policy, ChoicePolicy) else PaddedPolicy(policy, rows)
 
 
 class LoneEpisode(NamedTuple):
@@ -219,10 +271,16 @@ class LoneEpisode(NamedTuple):
 
 def play_alone(setup: Setup, episode: LoneEpisode, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     """Play one episode of a unit by itself, as nearly as it was in the unit as that is possible."""
-    this = replace(setup, policy=padded(setup.policy, episode.rows))
+    this = replace(setup, rows=setup.rows or episode.rows)
+    slots = slots_for_one(setup)
+    return play_in_slots(this, Unit((episode.treatment,), (episode.seed,)), slots, on_step)
+
+
+def slots_for_one(setup: Setup) -> Slots:
+    """Make the slot that one episode of a unit is played in."""
     slots = make_slots(setup.environment, 1, setup.play.cost)
     slots.cost_seen = True  # other episodes of the unit may be those that tell it
-    return _play(this, Unit((episode.treatment,), (episode.seed,)), slots, on_step)
+    return slots
 
 
 def record_unit(
@@ -258,13 +316,71 @@ def record_alone(setup: Setup, unit: Unit, episode: int) -> Recording:
     return recorder.recordings([lone.seed])[0]
 
 
-def cut_into_units(treatments: Sequence[int], seeds: Sequence[int], unit_episodes: int) -> list[Unit]:
+def cut_into_units(
+    treatments: Sequence[int], seeds: Sequence[int], unit_episodes: int, starts: UnitStarts | None = None
+) -> list[Unit]:
     """Cut a list of episodes into units; every one but the last has `unit_episodes`."""
-    starts = range(0, len(seeds), unit_episodes)
-    return [Unit(tuple(treatments[i : i + unit_episodes]), tuple(seeds[i : i + unit_episodes])) for i in starts]
+    cuts = [slice(i, i + unit_episodes) for i in range(0, len(seeds), unit_episodes)]
+    return [Unit(tuple(treatments[cut]), tuple(seeds[cut]), None if starts is None else starts[cut]) for cut in cuts]
 
 
-Store = MutableMapping[str, UnitResult]
+R = TypeVar("R", bound="Result")
+
+
+class Result(Protocol):
+    """What came of the episodes of a unit."""
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Which episodes failed."""
+
+    @property
+    def errors(self) -> NDArray[np.str_]:
+        """Why they did."""
+
+    @classmethod
+    def of_failed(cls, error: str) -> Self:
+        """One episode that failed."""
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Put results one after the other."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Make it from what `to_arrays` returned; KeyError, TypeError or ValueError where that is no such thing."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return it as arrays, for a file."""
+
+    def __len__(self) -> int:
+        """How many episodes."""
+
+
+@dataclass(frozen=True)
+class Kept(Generic[R]):
+    """What is kept of the episodes of a unit.
+
+    Parameters
+    ----------
+    name
+        What it is called: the folder of a study that it is kept in.
+    kind
+        What comes of a unit.
+    play, play_alone
+        Play a unit, and one episode of a unit that failed as a whole.
+    """
+
+    name: str
+    kind: type[R]
+    play: Callable[[Setup, Unit], R]
+    play_alone: Callable[[Setup, LoneEpisode], R]
+
+
+RETURNS = Kept("units", UnitResult, play_unit, play_alone)
+"""How episodes went, and no more."""
+
+Store = MutableMapping[str, R]
 """Results by the key of their unit; a study keeps them on disk."""
 
 
@@ -282,6 +398,7 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
         "play": _play_content(setup.play),
         "treatments": [_content(setup.treatments[i]) for i in used],
         "episodes": [(renumbered[t], seed) for t, seed in zip(unit.treatments, unit.seeds, strict=True)],
+        **({"rows": setup.rows} if setup.rows else {}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -317,13 +434,15 @@ def run_units(
     setup: Setup,
     units: Sequence[Unit],
     *,
+    kept: Kept[R] = RETURNS,  # type: ignore[assignment]  # mypy knows no default for a type variable
     engine: Engine | None = None,
-    store: Store | None = None,
+    store: Store[R] | None = None,
     fingerprint: str = "",
     time_limit: float | None = None,
+    stage: str = "",
     failures: FailureLimit | None = None,
     on_episodes: Callable[[int], None] | None = None,
-) -> UnitResult:
+) -> R:
     """Run all units that are not in the store, and return everything in the order of the units.
 
     A unit that fails is played again episode by episode. What came of it is stored with the episodes that failed, so
@@ -333,6 +452,8 @@ def run_units(
     ----------
     setup, units
         What to play.
+    kept
+        What is kept of it.
     engine
         Where; this process by default.
     store
@@ -341,6 +462,8 @@ def run_units(
         Stands for the policy in the store's keys, and for what the environment's name does not tell.
     time_limit
         Seconds after which a unit, or an episode that is played alone, is given up.
+    stage
+        What the stage is called that the units belong to.
     failures
         Counts the episodes that fail and says when they are too many; by default for these units alone.
     on_episodes
@@ -348,7 +471,7 @@ def run_units(
     """
     engine = engine or InProcess()
     store = {} if store is None else store
-    failures = failures or FailureLimit()
+    failures = failures or FailureLimit(stage=stage)
     failures.expect(sum(len(unit) for unit in units))
     tell = on_episodes or (lambda *_: None)
     keys = [unit_key(setup, unit, fingerprint) for unit in units]
@@ -357,13 +480,13 @@ def run_units(
     broken = [i for i in missing if _broken_key(keys[i]) in store]
     fresh = [i for i in missing if i not in broken]
     wrong: list[Failed] = []
-    for outcome in engine.run(play_unit, setup, [units[i] for i in fresh], time_limit=time_limit):
+    for outcome in engine.run(kept.play, setup, [units[i] for i in fresh], time_limit=time_limit):
         i = fresh[outcome.index]
         if isinstance(outcome, Finished):
             store[keys[i]] = outcome.result
         elif is_of_episode(outcome):
             broken.append(i)
-            store[_broken_key(keys[i])] = UnitResult.of_failed(reason_of(outcome))
+            store[_broken_key(keys[i])] = kept.kind.of_failed(reason_of(outcome))
             continue
         else:
             wrong.append(outcome)
@@ -374,11 +497,11 @@ def run_units(
             "the same again to go on."
         )
     for i in sorted(broken):
-        _mend(setup, units[i], keys[i], engine, store, time_limit, failures, tell)
+        _mend(setup, units[i], keys[i], kept, engine, store, time_limit, failures, tell)
     results = [store[key] for key in keys]
     stored = sorted(set(range(len(units))) - set(missing))
     failures.add(*(one for i in stored for one in _failed_in(units[i], results[i])))
-    return UnitResult.concatenate(results)
+    return kept.kind.concatenate(results)
 
 
 def _broken_key(key: str) -> str:
@@ -390,8 +513,9 @@ def _mend(
     setup: Setup,
     unit: Unit,
     key: str,
+    kept: Kept[R],
     engine: Engine,
-    store: Store,
+    store: Store[R],
     time_limit: float | None,
     failures: FailureLimit,
     tell: Callable[[int], None],
@@ -404,20 +528,20 @@ def _mend(
     tell(len(known))
     missing = [place for place in range(len(unit)) if place not in known]
     episodes = [LoneEpisode(unit.treatments[i], unit.seeds[i], _rows(setup, unit)) for i in missing]
-    for outcome in engine.run(play_alone, setup, episodes, time_limit=time_limit):
+    for outcome in engine.run(kept.play_alone, setup, episodes, time_limit=time_limit):
         place, episode = missing[outcome.index], episodes[outcome.index]
         if isinstance(outcome, Failed):
-            store[parts[place]] = UnitResult.of_failed(reason_of(outcome))
+            store[parts[place]] = kept.kind.of_failed(reason_of(outcome))
             failures.add(FailedEpisode(episode.treatment != UNGUIDED, episode.seed, reason_of(outcome)))
         else:
             store[parts[place]] = outcome.result
         tell(1)
-    store[key] = UnitResult.concatenate([store[part] for part in parts])
+    store[key] = kept.kind.concatenate([store[part] for part in parts])
     for part in (*parts, _broken_key(key)):
         del store[part]
 
 
-def _failed_in(unit: Unit, result: UnitResult) -> list[FailedEpisode]:
+def _failed_in(unit: Unit, result: Result) -> list[FailedEpisode]:
     return [
         FailedEpisode(unit.treatments[i] != UNGUIDED, unit.seeds[i], str(result.errors[i]))
         for i in np.flatnonzero(result.failed).tolist()

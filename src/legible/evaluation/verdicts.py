@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.evaluation.blocks import PlayedBlocks
+from legible.evaluation.objectives import ConstraintCheck
 from legible.evaluation.statistics import Effect, standard_error
 from legible.evaluation.units import Treatment, UnitResult
 from legible.features import FeatureSpace
 from legible.formatting import data_frame
-from legible.rules import RuleSet
+from legible.rules import Rule, RuleSet
 from legible.settings import EvaluationSettings
 
 
@@ -81,6 +82,10 @@ class Confirmation:
         The rule set minus the mined rule alone: what a policy that generalised its own rule would gain.
     failed, failed_unguided
         How many episodes failed with the rule set and without; in the effects they count at their worst.
+    is_too_rare
+        Whether guidance changed too few episodes to tell: whatever the effect, it is not confirmed.
+    constraints
+        Whether each of the constraints is shown to be kept.
     """
 
     effect: Effect
@@ -89,6 +94,12 @@ class Confirmation:
     of_generalisation: Effect | None
     failed: int = 0
     failed_unguided: int = 0
+    is_too_rare: bool = False
+    constraints: tuple[ConstraintCheck, ...] = ()
+
+    def is_passed(self, alpha: float) -> bool:
+        """Whether the effect is confirmed at a level, and every constraint is kept."""
+        return self.q < alpha and all(check.is_kept for check in self.constraints)
 
 
 @dataclass(frozen=True)
@@ -100,24 +111,35 @@ class Verdict:
     treatment
         The rule set.
     sample
-        Its episodes in screening.
+        Its episodes in the race, or in screening.
     difference
-        Mean return minus that of the unguided policy, in screening, failed episodes at their worst. Too good on
-        average for those that were picked because of it; quote the confirmation's effect.
+        Mean return minus that of the unguided policy there, failed episodes at their worst. Too good on average for
+        those that were picked because of it; quote the confirmation's effect.
     p, q
-        Welch's one-sided p-value for a greater mean, and Benjamini-Hochberg over all rule sets.
+        One-sided p-value for a greater mean (race: t-test on the episodes that guidance changed, good for choosing
+        and no more; paper: Welch's test), and Benjamini-Hochberg over all rule sets.
     p_harm, q_harm
-        The same for a smaller mean.
+        The same for a smaller mean (race: with one invented gain as large as the largest seen).
     is_weakness
-        The paper's verdict: p below alpha.
+        Whether it looks like a weakness: it passed the race (`legible.evaluation.racing.is_dropped`), or, the paper's
+        verdict, p is below alpha.
     is_harmful
         q_harm below alpha.
     confirmation
         What fresh seeds say; None when the rule set was no candidate.
     is_confirmed
-        Whether the confirmation's q is below alpha.
+        Whether the confirmation's q is below alpha, and every constraint is kept.
     found_by
-        The source of hypotheses that the rule set came from; "" where it was given.
+        The source of hypotheses that the rule set came from, or all of them; "" where it was given.
+    equal_sources
+        The mined rules behind other rule sets that are equal to this one: they were tested once.
+    changed_episodes
+        How many of the sample's episodes guidance changed; None where nobody counted (paper).
+    detectable
+        The smallest effect that the race would have shown with a power of 80 %; that of the confirmation is its
+        effect's. None where nothing was changed, or nobody asked (paper).
+    steps
+        Environment steps that were played with it, those of the confirmation and of its mined rule alone included.
     """
 
     treatment: RuleSet | Treatment
@@ -132,6 +154,10 @@ class Verdict:
     confirmation: Confirmation | None = None
     is_confirmed: bool = False
     found_by: str = ""
+    equal_sources: tuple[Rule, ...] = ()
+    changed_episodes: int | None = None
+    detectable: float | None = None
+    steps: int = 0
 
     @property
     def rule_set(self) -> RuleSet:
@@ -150,7 +176,8 @@ class Evaluation:
     """Verdicts on all rule sets, in their order, and the unguided policy that they are compared with.
 
     `confirmation_blocks` are the episodes of the confirmation, if there was one: the unguided policy, every candidate,
-    and the mined rule alone behind each of them that has one, all on the same seeds.
+    and the mined rule alone behind each of them that has one, all on the same seeds (after a race each on the first of
+    them, as many as it took). `unguided_steps` are the environment steps of the unguided policy.
     """
 
     base: Sample
@@ -158,6 +185,19 @@ class Evaluation:
     settings: EvaluationSettings
     confirmation_blocks: PlayedBlocks | None = field(default=None, compare=False, repr=False)
     notes: tuple[str, ...] = field(default=())
+    unguided_steps: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Environment steps that were played in all."""
+        return self.unguided_steps + sum(verdict.steps for verdict in self.verdicts)
+
+    def steps_by_source(self) -> dict[str, int]:
+        """Environment steps by the source that named the rule sets; those of the unguided policy serve all of them."""
+        steps: dict[str, int] = {}
+        for verdict in self.verdicts:
+            steps[verdict.found_by] = steps.get(verdict.found_by, 0) + verdict.steps
+        return steps
 
     @property
     def confirmation_base(self) -> Sample | None:
@@ -228,14 +268,22 @@ def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         "cost": verdict.sample.cost,
         "fired": verdict.sample.fired,
         "changed": verdict.sample.changed,
+        "steps": verdict.steps,
         "failed": verdict.sample.failed,
         "weakness": verdict.is_weakness,
         "harmful": verdict.is_harmful,
         "confirmed": verdict.is_confirmed,
     }
+    if verdict.changed_episodes is not None:
+        row |= {"changed_episodes": verdict.changed_episodes, "detectable": verdict.detectable}
     if verdict.confirmation is not None:
         effect = verdict.confirmation.effect
         row |= {"effect": effect.mean, "low": effect.low, "high": effect.high, "q_confirmed": verdict.confirmation.q}
+        if effect.detectable is not None:
+            row |= {"detectable": effect.detectable, "changed_on_fresh_seeds": effect.changed, "seeds": effect.seeds}
+        row["too_rare"] = verdict.confirmation.is_too_rare
+        if verdict.confirmation.constraints:
+            row["constraints"] = {check.constraint: check.is_kept for check in verdict.confirmation.constraints}
         row["failed_on_fresh_seeds"] = verdict.confirmation.failed
         row["failed_unguided_on_fresh_seeds"] = verdict.confirmation.failed_unguided
     return row

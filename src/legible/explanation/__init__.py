@@ -1,6 +1,6 @@
 """What a study found, for people: where the policy is weak, why, and what its rules speak of.
 
-- `verdict_sentence`: a whole study in a sentence or two.
+- `verdict_sentence`: a whole study in a few sentences; `is_repair`, `imitated_reference`: what guidance is worth.
 - `top_weaknesses`, `explain_weakness`, `explain_weaknesses`: weaknesses in words, each a `WeaknessExplanation`.
 - `knowledge_of`: for which of the generalised rules the policy does as they say ("knows it for north, not for east").
 - `leave_one_out`: which of the generalised rules make the difference.
@@ -14,7 +14,7 @@ from legible.explanation.contributions import Contribution, leave_one_out
 from legible.explanation.explain import explain_weakness, explain_weaknesses, top_weaknesses
 from legible.explanation.groups import Groups, feature_groups, group_shares
 from legible.explanation.knowledge import Knowledge, knowledge_of
-from legible.explanation.verdict import verdict_sentence
+from legible.explanation.verdict import imitated_reference, is_repair, verdict_sentence
 from legible.explanation.weakness import Cause, StrongerRule, WeaknessExplanation, stronger_rules
 
 __all__ = [
@@ -28,6 +28,8 @@ __all__ = [
     "explain_weaknesses",
     "feature_groups",
     "group_shares",
+    "imitated_reference",
+    "is_repair",
     "knowledge_of",
     "leave_one_out",
     "stronger_rules",

@@ -1,22 +1,45 @@
-"""A whole study in a sentence or two.
+"""A whole study in a few sentences: the one place that words its verdict, for terminal, report, JSON and documents.
 
-- `verdict_sentence`: what was found, and what the guided policy is worth.
+- `verdict_sentence`: how the policy stands, what was found, and what the guided policy is worth.
+- `is_repair`: whether the guided policy is worth using; `imitated_reference`: what it does nothing else than.
+
+What matters most comes first: a reference that beats the policy, then a policy that is bad in absolute terms. Only a
+policy that stands better than that is told about its weaknesses at once.
 """
 
 from __future__ import annotations
 
-from legible.evaluation import Evaluation
-from legible.formatting import capitalise, confidence_interval, in_words, number
+from legible.evaluation import Evaluation, QuotedReference, References, Sample
+from legible.evaluation.statistics import Effect
+from legible.formatting import capitalise, confidence_interval, in_words, number, percent, signed
 from legible.improvement import Improvement
 
+# Share of its steps in which a guided policy takes one choice, from which on it imitates a constant one.
+IMITATION = 0.9
 
-def verdict_sentence(evaluation: Evaluation, improvement: Improvement | None = None) -> str:
-    """Say what a study found in a sentence or two, no more certain than it is."""
-    told = [_findings_sentence(evaluation)]
+
+def verdict_sentence(
+    evaluation: Evaluation, improvement: Improvement | None = None, references: References | None = None
+) -> str:
+    """Say what a study found in a few sentences, no more certain than it is.
+
+    Parameters
+    ----------
+    evaluation
+        The verdicts on rule sets.
+    improvement
+        The composition, if it is known.
+    references
+        How random play, constant choices and other policies do, if that is known.
+    """
+    bad = _what_is_bad(evaluation, improvement, references)
+    told = [*bad, _findings_sentence(evaluation, is_bad=bool(bad))]
     failed = evaluation.failed
     if improvement is not None:
-        told.append(_improvement_sentence(improvement))
+        told += _improvement_sentences(improvement, references)
         failed = (failed[0] + improvement.final_blocks.failed[0], failed[1] + improvement.final_blocks.failed[1])
+    if improvement is not None and references is not None and not bad:
+        told += _how_it_stands(improvement, references)
     if any(failed):
         told.append(
             f"{failed[0]} guided and {failed[1]} unguided episodes failed; in effects they count at their worst."
@@ -24,7 +47,95 @@ def verdict_sentence(evaluation: Evaluation, improvement: Improvement | None = N
     return " ".join(told)
 
 
-def _findings_sentence(evaluation: Evaluation) -> str:
+def is_repair(improvement: Improvement, references: References | None = None) -> bool:
+    """Whether guidance mends the policy: it raises the return, and above that of the best reference, for certain."""
+    if not len(improvement.composition) or improvement.effect.low <= 0.0:
+        return False
+    best = references.best if references is not None else None
+    return best is None or best.over_guided.high < 0.0
+
+
+def imitated_reference(improvement: Improvement, references: References | None = None) -> QuotedReference | None:
+    """Return the best reference if guidance, no better, takes its constant choice in nearly all steps."""
+    best = references.best if references is not None else None
+    if best is None or not len(improvement.composition) or is_repair(improvement, references):
+        return None
+    return best if _share_taken(improvement, best) >= IMITATION else None
+
+
+def _share_taken(improvement: Improvement, reference: QuotedReference) -> float:
+    """Share of its steps in which the guided policy takes the choices of a constant reference; 0 for others."""
+    shares, choices = improvement.choice_shares, reference.reference.choices
+    return min((float(shares[choice]) for choice in choices), default=0.0) if shares.size else 0.0
+
+
+# --- How the policy stands -------------------------------------------------------------------------------------------
+
+
+def _what_is_bad(evaluation: Evaluation, improvement: Improvement | None, references: References | None) -> list[str]:
+    """Say what is worse than any weakness: a plain way to act does as well or better, or nothing ever succeeds."""
+    told = []
+    if improvement is not None and references is not None:
+        told += _worse_than_reference(improvement, references)
+    alone = evaluation.base if improvement is None else improvement.base
+    if alone.success == 0.0:
+        told.append(_never_succeeds(alone, improvement))
+    return told
+
+
+def _never_succeeds(alone: Sample, improvement: Improvement | None) -> str:
+    guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
+    return f"The policy never succeeds, in none of {alone.episodes} episodes{', guided or not' if guided else ''}."
+
+
+def _worse_than_reference(improvement: Improvement, references: References) -> list[str]:
+    """Say which reference beats the policy or the guided policy, or which plain one the policy does not beat."""
+    is_guided, best = len(improvement.composition) > 0, references.best
+    better = next((reference for reference in references.quoted if reference.beats_policy), None)
+    if better is None and is_guided and best is not None and best.over_guided.low > 0.0:
+        better = best
+    if better is not None:
+        guided = f", guided {number(improvement.guided.mean)}" if is_guided else ""
+        returns = f"{capitalise(better.name)} returns {number(better.sample.mean)}"
+        return [f"{returns}; the policy returns {number(improvement.base.mean)}{guided}."]
+    for plain in (references.random_play, references.best_plain):
+        if plain is not None and plain.over_policy.high >= 0.0:
+            return [_no_better_than(plain, improvement)]
+    return []
+
+
+def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:
+    mean = number(improvement.base.mean)
+    if mean == number(plain.sample.mean):
+        return f"The policy is no better than {plain.name}: both return {mean}."
+    returns = f"it returns {mean}, {plain.name} {number(plain.sample.mean)}"
+    return f"The policy is no better than {plain.name}: {returns}{_perhaps_better(plain.over_policy)}."
+
+
+def _perhaps_better(over: Effect) -> str:
+    """How much better something is than a reference, where that is not certain."""
+    if over.mean >= 0.0:
+        return ""
+    interval = f"95 % CI {signed(-over.high)} to {signed(-over.low)}"
+    return f" (the difference, {signed(-over.mean)}, {interval}, may be chance)"
+
+
+def _how_it_stands(improvement: Improvement, references: References) -> list[str]:
+    """How a policy stands that is better than all plain references."""
+    plain = references.best_plain
+    if plain is None:
+        return []
+    return [
+        f"The policy returns {number(improvement.base.mean)}, more than random play and every constant choice: the "
+        f"best of them, {plain.name}, returns {number(plain.sample.mean)}."
+    ]
+
+
+# --- What was found, and what it is worth ----------------------------------------------------------------------------
+
+
+def _findings_sentence(evaluation: Evaluation, *, is_bad: bool) -> str:
+    """Say what was found; a policy that is bad anyway is not told that it has no weakness."""
     tested, suspected, confirmed = (len(v) for v in (evaluation.verdicts, evaluation.weaknesses, evaluation.confirmed))
     if not tested:
         return "No rules were mined, so nothing could be tested."
@@ -33,25 +144,42 @@ def _findings_sentence(evaluation: Evaluation) -> str:
         return f"{in_words(count)} of the {tested} rule sets tested" if tested > 1 else "the only rule set tested"
 
     if confirmed:
-        return f"The policy is weak: {of_tested(confirmed)} reveal{'s' * (confirmed == 1)} a confirmed weakness."
-    if suspected:
+        reveal = "reveals" if confirmed == 1 else "reveal"
+        lead, found = "The policy is weak", f"{of_tested(confirmed)} {reveal} a confirmed weakness"
+    elif suspected:
         asked = evaluation.confirmation_blocks is not None
         doubt = "fresh seeds confirm none" if asked else "fresh seeds have not been asked"
-        return f"No weakness is confirmed: {of_tested(suspected)} looked like one, but {doubt}."
-    none = f"none of the {tested} rule sets tested raises" if tested > 1 else "the only rule set tested does not raise"
-    return f"No weakness was found: {none} the return for certain."
+        what = "a weakness" if is_bad else "one"
+        lead, found = "No weakness is confirmed", f"{of_tested(suspected)} looked like {what}, but {doubt}"
+    else:
+        none = f"none of the {tested} rule sets tested raises" if tested > 1 else f"{of_tested(1)} does not raise"
+        lead, found = "No weakness was found", f"{none} the return for certain"
+    return f"{capitalise(found)}." if is_bad else f"{lead}: {found}."
 
 
-def _improvement_sentence(improvement: Improvement) -> str:
+def _improvement_sentences(improvement: Improvement, references: References | None) -> list[str]:
     count = len(improvement.composition)
     if not count:
-        return "No composition of rules did better than the policy alone."
+        return ["No composition of rules did better than the policy alone."]
     base, guided, effect = improvement.base.mean, improvement.guided.mean, improvement.effect
     rules = capitalise(f"{in_words(count)} {'rule' if count == 1 else 'rules'}")
     gain = confidence_interval(effect.mean, effect.low, effect.high)
     change = f"the mean return from {number(base)} to {number(guided)}: {gain}"
-    if effect.low > 0.0:
-        return f"{rules} raise{'s' * (count == 1)} {change}."
+    s = "s" * (count == 1)
     if effect.high < 0.0:
-        return f"{rules}, chosen because they did well, lower {change} on fresh seeds; do not use them."
-    return f"{rules} take{'s' * (count == 1)} {change}, which may be chance."
+        return [f"{rules}, chosen because they did well, lower {change} on fresh seeds; do not use them."]
+    told = f"{rules} raise{s} {change}." if effect.low > 0.0 else f"{rules} take{s} {change}, which may be chance."
+    return [told, *_beside_best(improvement, references)]
+
+
+def _beside_best(improvement: Improvement, references: References | None) -> list[str]:
+    """Say so where a composition is not better than the best reference, or even imitates it."""
+    best = references.best if references is not None else None
+    if best is None or best.over_guided.high < 0.0:
+        return []
+    returns = f"which returns {number(best.sample.mean)}{_perhaps_better(best.over_guided)}"
+    told = f"That is no better than {best.name}, {returns}"
+    if imitated_reference(improvement, references) is None:
+        return [f"{told}, and no repair."]
+    share = percent(_share_taken(improvement, best))
+    return [f"{told}, and no repair: it imitates it, with this choice in {share} of its steps."]

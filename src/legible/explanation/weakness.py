@@ -191,11 +191,16 @@ class WeaknessExplanation:
                 f"({p_value(self.verdict.p, 'p')}; fresh seeds have not been asked)."
             )
         effect = confirmation.effect
-        sure = "confirmed on fresh seeds" if self.verdict.is_confirmed else "not confirmed on fresh seeds"
-        return (
+        change = (
             f"Guiding it by this rule set changes the mean return by "
-            f"{confidence_interval(effect.mean, effect.low, effect.high)}, {sure} ({p_value(confirmation.q, 'q')})."
+            f"{confidence_interval(effect.mean, effect.low, effect.high)}"
         )
+        if confirmation.is_too_rare:
+            return f"{change}; too rare to tell: it changed {effect.changed} of {effect.seeds} episodes on fresh seeds."
+        if self.verdict.is_confirmed:
+            return f"{change}, confirmed on fresh seeds ({p_value(confirmation.q, 'q')})."
+        shown = "" if effect.detectable is None else f"; {signed(effect.detectable)} would probably have been shown"
+        return f"{change}, not confirmed on fresh seeds ({p_value(confirmation.q, 'q')}{shown})."
 
     def _contribution_sentence(self) -> str:
         if len(self.contributions) < 2:

@@ -48,6 +48,8 @@ class Feature:
         Features of one group answer one question together, such as the four directions to the closest food.
     cuts
         Inner ends of the intervals where the domain fixes them; None lets the data decide.
+    least
+        The smallest value that can occur, where the domain knows it: "at most 0" is then told as what 0 means.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Feature:
     sentinels: tuple[float, ...] = ()
     group: str = ""
     cuts: tuple[float, ...] | None = None
+    least: float | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "feature")
@@ -74,6 +77,14 @@ class Feature:
     def label(self) -> str:
         """The words for people, or the name where there are none."""
         return self.words or self.name
+
+    @property
+    def question(self) -> str:
+        """What a value of the feature answers: "whether north is open", "the distance to the closest food".
+
+        For places where the feature is named and not its value, such as importances.
+        """
+        return f"whether {self.values[1.0]}" if self.is_flag else self.label
 
     @property
     def is_flag(self) -> bool:

@@ -1,6 +1,7 @@
 """Who chooses the actions of guided episodes.
 
 - `CountingChooser`: plays every episode with a treatment of its own and counts how often the treatments stepped in.
+- `Acted`: what was done in the rows of a batch.
 - `GuidedChooser`: the one whose treatments are rule sets.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,28 @@ from legible.policies import Policy
 from legible.rules import CompiledRules, RuleSet
 from legible.settings import Enforce, Precedence
 from legible.streams import policy_keys
+
+
+class Acted(NamedTuple):
+    """What was done in the rows of a batch.
+
+    Parameters
+    ----------
+    actions
+        The actions.
+    choices
+        ``int64[n, groups]``, the choices that they are.
+    scores
+        The policy's scores of all choices.
+    fired, changed
+        Where treatments stepped in, and where that changed a choice.
+    """
+
+    actions: NDArray[Any]
+    choices: NDArray[np.int64]
+    scores: Scores
+    fired: NDArray[np.bool_]
+    changed: NDArray[np.bool_]
 
 
 class CountingChooser(ABC):
@@ -43,6 +66,9 @@ class CountingChooser(ABC):
     ----------
     fired, changed
         For every episode, the number of steps in which its treatment stepped in, and in which that changed the action.
+    taken
+        For every episode, the number of steps in which each choice was taken: ``int64[episodes, choices]``, without
+        columns unless `count_choices` was called.
     """
 
     def __init__(
@@ -62,17 +88,23 @@ class CountingChooser(ABC):
         self._keys = policy_keys([*seeds, 0])
         self.fired = np.zeros(len(seeds), np.int64)
         self.changed = np.zeros(len(seeds), np.int64)
+        self.taken = np.zeros((len(seeds), 0), np.int64)
+
+    def count_choices(self) -> None:
+        """Count from now on how often each choice is taken."""
+        self.taken = np.zeros((len(self.fired), self._policy.n_actions), np.int64)
 
     def __call__(
         self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
     ) -> tuple[NDArray[Any], Scores]:
         """Choose for every row."""
-        actions, scores, fired, changed = self.act(
-            observations, self._treatments[episodes], self._keys[episodes], steps
-        )
-        self.fired[episodes[fired]] += 1
-        self.changed[episodes[changed]] += 1
-        return actions, scores
+        done = self.act(observations, self._treatments[episodes], self._keys[episodes], steps)
+        self.fired[episodes[done.fired]] += 1
+        self.changed[episodes[done.changed]] += 1
+        if self.taken.size:
+            playing = episodes >= 0
+            self.taken[episodes[playing, None], done.choices[playing]] += 1
+        return done.actions, done.scores
 
     def act(
         self,
@@ -80,14 +112,11 @@ class CountingChooser(ABC):
         treatments: NDArray[np.int64],
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
-    ) -> tuple[NDArray[Any], Scores, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return the actions, the scores behind them, where treatments stepped in, and where they changed something.
-
-        The parameters are those of `choose`.
-        """
+    ) -> Acted:
+        """Choose actions; the parameters are those of `choose`."""
         scores, wanted = ask_policy(self._policy, observations, keys, steps, self._sample)
         choices, fired, changed = self.choose(observations, scores, treatments, keys, steps)
-        return take_choices(self._policy, choices, wanted, self._enforce), scores, fired, changed
+        return Acted(take_choices(self._policy, choices, wanted, self._enforce), choices, scores, fired, changed)
 
     @property
     def _draws(self) -> bool:

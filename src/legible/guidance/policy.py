@@ -190,7 +190,7 @@ class GuidedPolicy:
             self._scored, [self.rules], [0], [0], sample=sample, precedence=self.precedence, enforce=self.enforce
         )
         zeros = np.zeros(len(batch), np.int64)
-        return self._shaped(chooser.act(batch, zeros, keys, zeros)[0])
+        return self._shaped(chooser.act(batch, zeros, keys, zeros).actions)
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows.reshape(len(rows), *(self.action_space.shape or ()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from legible.hypotheses.paper import generalised, mined, yours
+from legible.hypotheses.paper import alone, generalised, mined, yours
+from legible.hypotheses.search import searched
 from legible.hypotheses.source import (
     SOURCES,
     Hypotheses,
@@ -20,10 +21,12 @@ __all__ = [
     "MeasuredEffect",
     "Source",
     "SourceInput",
+    "alone",
     "ask_sources",
     "generalised",
     "mined",
     "open_sources",
     "register_source",
+    "searched",
     "yours",
 ]

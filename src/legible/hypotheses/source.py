@@ -11,7 +11,7 @@ more: it can search without knowing how effects are measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from legible.errors import LegibleError, did_you_mean
@@ -20,14 +20,21 @@ from legible.play import Experiences
 from legible.policies import Policy
 from legible.relations import MetamorphicRelation
 from legible.rules import Rule, RuleSet
+from legible.settings import SearchSettings
 
 
 class MeasuredEffect(NamedTuple):
-    """How guidance with a rule set changed the mean return: the difference, its standard error, a one-sided p-value."""
+    """How guidance with a rule set changed the mean return: the difference, its standard error, a one-sided p-value.
+
+    `changed` of `seeds` episodes were changed, where that was counted; `steps` environment steps were played for it.
+    """
 
     mean: float
     error: float
     p: float
+    changed: int | None = None
+    seeds: int | None = None
+    steps: int = 0
 
 
 Hypotheses = Generator[Sequence[RuleSet], Sequence[MeasuredEffect], None]
@@ -52,6 +59,12 @@ class SourceInput:
         Rules of the user's own.
     seed
         Of the study, for sources that draw random numbers.
+    search
+        What a search is to do.
+    budget
+        Environment steps that a search may take.
+    negative_first
+        Whether negative rules win where rules conflict.
     """
 
     policy: Policy
@@ -60,6 +73,9 @@ class SourceInput:
     relations: tuple[MetamorphicRelation, ...] = ()
     rules: tuple[Rule, ...] = ()
     seed: int = 0
+    search: SearchSettings = field(default_factory=SearchSettings)
+    budget: int = 0
+    negative_first: bool = False
 
 
 Source = Callable[[SourceInput], Hypotheses]

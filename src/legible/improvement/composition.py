@@ -10,6 +10,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from legible.evaluation import (
     Evaluation,
     PlayedBlocks,
@@ -21,13 +24,15 @@ from legible.evaluation import (
     play_blocks,
     play_on_same_seeds,
 )
-from legible.evaluation.statistics import Effect, paired
+from legible.evaluation.figures import check_constraints, effect_by, effects, figure_rows
+from legible.evaluation.objectives import ConstraintCheck
+from legible.evaluation.statistics import Effect
 from legible.evaluation.units import Setup, UnitResult, run_units
 from legible.features import FeatureSpace
 from legible.formatting import data_frame
 from legible.play import stage_seeds
 from legible.rules import Rule, RuleSet
-from legible.settings import ImprovementSettings
+from legible.settings import EvaluationSettings, ImprovementSettings
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,11 @@ class Improvement:
     chosen
         The composition on the seeds on which it was chosen: the paper's figure, too good because it was picked for it.
     effect
-        Guided minus base on the fresh seeds of the final figure, paired, failed episodes at their worst.
+        Guided minus base by the objective, on the fresh seeds of the final figure, failed episodes at their worst.
     final_blocks
         The episodes of the final figure: the unguided policy and, unless the composition is empty, the guided one.
+    settings, evaluation_settings
+        Of the composition; of the evaluation, for objective, constraints and method.
     """
 
     rule_sets: tuple[RuleSet, ...]
@@ -67,6 +74,7 @@ class Improvement:
     effect: Effect
     final_blocks: PlayedBlocks = field(compare=False, repr=False)
     settings: ImprovementSettings
+    evaluation_settings: EvaluationSettings = field(default_factory=EvaluationSettings)
 
     @property
     def base(self) -> Sample:
@@ -77,6 +85,33 @@ class Improvement:
     def guided(self) -> Sample:
         """The guided policy on the seeds of the final figure; the unguided one when the composition is empty."""
         return Sample.of(self.final_blocks.results[-1])
+
+    @property
+    def choice_shares(self) -> NDArray[np.float64]:
+        """Share of the final figure's steps in which the guided policy takes each choice; empty where not counted."""
+        guided = self.final_blocks.results[-1]
+        counted = guided.taken.any(axis=1)
+        if not counted.any():
+            return np.zeros(0)
+        shares: NDArray[np.float64] = guided.taken.sum(axis=0) / guided.lengths[counted].sum()
+        return shares
+
+    def effects(self) -> dict[str, Effect]:
+        """Guided minus base on the seeds of the final figure by every objective, whichever was asked for."""
+        blocks = self.final_blocks
+        return effects(blocks.results, blocks.results[-1], blocks.base, self.evaluation_settings.method)
+
+    def figure_rows(self) -> list[dict[str, Any]]:
+        """Base, guided policy (if there is one) and difference on the seeds of the final figure, a row an objective."""
+        blocks = self.final_blocks
+        if not len(self.composition):
+            return figure_rows({"base": blocks.base})
+        return figure_rows({"base": blocks.base, "guided": blocks.results[-1]}, self.effects())
+
+    def constraints(self) -> tuple[ConstraintCheck, ...]:
+        """Whether the seeds of the final figure show that the constraints are kept."""
+        blocks = self.final_blocks
+        return check_constraints(self.evaluation_settings, blocks.results, blocks.results[-1], blocks.base)
 
     def to_rows(self, space: FeatureSpace) -> list[dict[str, Any]]:
         """The steps of the composition as plain rows, for JSON or a data frame."""
@@ -129,6 +164,9 @@ def improve(
 
     value = find_objective(evaluation.settings.objective).value
 
+    def keeps_constraints(tried: UnitResult) -> bool:
+        return all(check.is_kept for check in check_constraints(evaluation.settings, seen, tried, seen[0]))
+
     def play(rules: RuleSet | None) -> UnitResult:
         treatments = () if rules is None else (rules,)
         this = replace(setup, treatments=treatments)
@@ -142,29 +180,28 @@ def improve(
         tried = play(trial)
         seen.append(tried)
         with_it, without = WorstCase(seen, value).of(tried, best)
-        if value(with_it) > value(without):
+        if value(with_it) > value(without) and keeps_constraints(tried):
             best, composition = tried, trial
             accepted.append(verdict.rule_set)
         sample = Sample.of(tried)
         steps.append(Step(verdict.rule_set, sample.mean, sample.error, composition is trial))
-    final = replace(setup, treatments=(composition,) if len(composition) else ())
+    final = replace(setup, treatments=(composition,) if len(composition) else (), count_choices=True)
     blocks = play_on_same_seeds(final, stage_seeds(seed, "final", 0, settings.final_episodes), run, on_episodes)
     return Improvement(
         rule_sets=tuple(accepted),
         composition=composition,
         steps=tuple(steps),
         chosen=Sample.of(best),
-        effect=_final_effect(blocks),
+        effect=_final_effect(blocks, evaluation.settings),
         final_blocks=blocks,
         settings=settings,
+        evaluation_settings=evaluation.settings,
     )
 
 
-def _final_effect(blocks: PlayedBlocks) -> Effect:
-    guided, base = WorstCase(blocks.results).of(blocks.results[-1], blocks.base)
-    if not blocks.setup.treatments:  # the unguided policy twice: what failed is the same on both sides
-        guided = base
-    return paired(guided.returns, base.returns)
+def _final_effect(blocks: PlayedBlocks, settings: EvaluationSettings) -> Effect:
+    objective = find_objective(settings.objective)
+    return effect_by(objective, blocks.results, blocks.results[-1], blocks.base, settings.method)
 
 
 def _candidates(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:

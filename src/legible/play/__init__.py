@@ -3,9 +3,12 @@
 - `slots`: places in which episodes run side by side.
 - `choosing`: how scores become actions; `acting`: actions of any space, masks, policies that remember.
 - `episodes`: plays a list of seeds.
+- `fixed_rows`: a policy that sees batches of one size, so that scores depend on the state alone.
+- `branching`: an environment is brought into a state that was visited, and goes on from there.
 - `recording`: episodes step by step, and again by their actions.
 - `experiences`: what a policy saw and did, as columns; `collect`.
 - `returns`: episodes and mean returns of any policy in any environment.
+- `trained_environments`: the environment as a policy was trained in it.
 - `stages`: the stages of a study that play episodes, each with seeds of its own.
 """
 
@@ -13,6 +16,19 @@ from __future__ import annotations
 
 from legible.engines.threads import one_thread
 from legible.play.acting import ActingChooser, RandomChooser, check_acting, check_studied
+from legible.play.branching import (
+    WAYS,
+    Branches,
+    Branching,
+    BranchingError,
+    FoundWay,
+    Future,
+    Point,
+    States,
+    Way,
+    find_way,
+    make_branching,
+)
 from legible.play.choosing import (
     Chooser,
     PolicyChooser,
@@ -23,8 +39,9 @@ from legible.play.choosing import (
     choose_row,
     why_no_study,
 )
-from legible.play.episodes import Episodes, MissingCostError, StepRecord, episode_seeds, play_episodes
+from legible.play.episodes import Episodes, MissingCostError, Starts, StepRecord, episode_seeds, play_episodes
 from legible.play.experiences import Experiences, collect
+from legible.play.fixed_rows import FixedRowsPolicy, with_fixed_rows
 from legible.play.recording import Recorder, Recording, Steps, replay
 from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
 from legible.play.slots import (
@@ -40,21 +57,30 @@ from legible.play.slots import (
     make_space_slots,
 )
 from legible.play.stages import STAGE_EPISODES, STAGES, Known, Stage, declare_stage, stage_seeds
+from legible.play.trained_environments import environment_for
 
 __all__ = [
     "DEFAULT_BATCH",
     "MASKED",
     "STAGES",
     "STAGE_EPISODES",
+    "WAYS",
     "ActingChooser",
     "BatchSlots",
+    "Branches",
+    "Branching",
+    "BranchingError",
     "Chooser",
     "EpisodeFailedError",
     "Episodes",
     "Experiences",
+    "FixedRowsPolicy",
+    "FoundWay",
+    "Future",
     "Known",
     "MissingCostError",
     "Observations",
+    "Point",
     "PolicyChooser",
     "PolicyReturn",
     "RandomChooser",
@@ -65,8 +91,11 @@ __all__ = [
     "Slots",
     "SpaceSlots",
     "Stage",
+    "Starts",
+    "States",
     "StepRecord",
     "Steps",
+    "Way",
     "check_acting",
     "check_exploration",
     "check_policy",
@@ -75,8 +104,11 @@ __all__ = [
     "choose_row",
     "collect",
     "declare_stage",
+    "environment_for",
     "episode_seeds",
     "evaluate_policy",
+    "find_way",
+    "make_branching",
     "make_slots",
     "make_space_slots",
     "one_thread",
@@ -85,4 +117,5 @@ __all__ = [
     "replay",
     "stage_seeds",
     "why_no_study",
+    "with_fixed_rows",
 ]

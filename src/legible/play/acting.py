@@ -67,6 +67,18 @@ class ActingChooser:
             return self._by_scores(observations, episodes, steps)
         return self._by_predict(observations, episodes, steps), np.empty((len(steps), 0))
 
+    def memory(self, rows: NDArray[np.intp]) -> tuple[NDArray[Any], ...] | None:
+        """Copy what the policy remembers in some rows; None where it remembers nothing."""
+        return None if self._state is None else tuple(np.asarray(part)[:, rows] for part in self._state)
+
+    def recall(self, rows: NDArray[np.intp], memory: tuple[NDArray[Any], ...]) -> None:
+        """Let the policy remember in some rows what `memory` returned of as many."""
+        if self._state is None:
+            self._state = tuple(np.zeros((len(part), self._slots.n, *part.shape[2:]), part.dtype) for part in memory)
+        self._state = tuple(np.array(part) for part in self._state)
+        for part, recalled in zip(self._state, memory, strict=True):
+            part[:, rows] = recalled
+
     def _by_scores(
         self, observations: Any, episodes: NDArray[np.int64], steps: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Scores]:

@@ -1,7 +1,7 @@
 """How scores become actions.
 
 - `Chooser`: anything that chooses actions for the rows of a batch; `PolicyChooser`: as a policy says.
-- `choose_actions`, `choose_row`: the best action, ε-greedy, or sampled.
+- `choose_actions`, `choose_choices`, `choose_row`: the best action, ε-greedy, or sampled.
 - `ask_policy`, `take_choices`: what a policy wants in the rows of a batch, and the actions that choices become.
 - `check_policy`: whether a policy and an environment belong together; `why_no_study`: what keeps a policy from it;
   `check_exploration`: whether a policy can act at random in this way.
@@ -120,7 +120,23 @@ def choose_actions(
     action whose score is −∞ is blocked and never taken, unless all of them are: then a random one is.
     """
     starts = np.array([0, scores.shape[1]])
-    return _choose(np.ascontiguousarray(scores), starts, keys, steps, epsilon, sample)[:, 0]
+    return choose_choices(scores, starts, keys, steps, epsilon=epsilon, sample=sample)[:, 0]
+
+
+def choose_choices(
+    scores: Scores,
+    starts: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    steps: NDArray[np.int64],
+    *,
+    epsilon: float = 0.0,
+    sample: bool = False,
+) -> NDArray[np.int64]:
+    """Choose one of every group from each row of scores: ``int64[n, groups]``; see `choose_actions`.
+
+    Group g has the choices ``starts[g] … starts[g + 1] - 1``.
+    """
+    return _choose(np.ascontiguousarray(scores), starts, keys, steps, epsilon, sample)
 
 
 def group_starts(policy: Policy) -> NDArray[np.int64]:
@@ -155,6 +171,17 @@ def take_choices(
     return move_to(policy.space.groups, wanted, choices, enforce)
 
 
+def typical_actions(policy: Policy, choices: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the actions that are typical of choices ``int64[n, groups]``, whatever the policy wants."""
+    if not isinstance(policy, ChoicePolicy):
+        return choices[:, 0]
+    columns = []
+    for number, group in enumerate(policy.space.groups):
+        values = np.arange(group.count) if group.regions is None else np.array(group.regions.typical)
+        columns.append(values[choices[:, number] - group.first])
+    return np.stack(columns, axis=1).astype(policy.action_space.dtype)
+
+
 class PolicyChooser:
     """Acts as a policy says, episode by episode with random streams of their own.
 
@@ -186,7 +213,7 @@ class PolicyChooser:
         keys = self._keys[episodes]
         scores, wanted = ask_policy(self._policy, observations, keys, steps, self._sample)
         drawn = self._sample and self._policy.kind == "log-probabilities"
-        choices = _choose(np.ascontiguousarray(scores), self._starts, keys, steps, self._epsilon, drawn)
+        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=drawn)
         return take_choices(self._policy, choices, wanted), scores
 
 

@@ -28,6 +28,7 @@ from legible.play.episodes import play_episodes
 from legible.play.recording import Recorder
 from legible.play.slots import DEFAULT_BATCH, make_slots
 from legible.play.stages import stage_seeds
+from legible.play.trained_environments import environment_for
 from legible.policies import ChoicePolicy, Policy, with_choices
 from legible.settings import STEP_LIMIT, PlaySettings
 
@@ -229,7 +230,7 @@ def collect(
     """
     if episodes < 1:
         raise LegibleError(f"at least one episode is needed, got {episodes}.")
-    environment = as_environment(environment)
+    environment = environment_for(policy, as_environment(environment))
     with _opened(environment) as env:
         space, guess = _describe(env, names)
         check_studied(policy, env)

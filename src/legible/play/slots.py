@@ -83,13 +83,18 @@ class _SlotArrays:
 
 
 class BatchSlots(_SlotArrays):
-    """Slots in a native vector environment; idle ones are stepped along, which costs less than leaving them out."""
+    """Slots in a native vector environment.
+
+    Idle ones rest if the environment leaves episodes that are over as they are (``leaves_finished``); else they are
+    stepped along.
+    """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], cost_name: str = "") -> None:
         self._encoder = ObservationEncoder.of(envs.single_observation_space)
         self.action_space = envs.single_action_space
         super().__init__(envs.num_envs, self._encoder.width, _count_actions(self.action_space), cost_name)
         self._envs = envs
+        self._idle_rest = bool(getattr(envs.unwrapped, "leaves_finished", False))
         self._begin(np.ones(self.n, np.bool_), [0] * self.n)
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
@@ -108,10 +113,11 @@ class BatchSlots(_SlotArrays):
         self.observations = self._encoder.encode(observations)
 
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
-        """Take a step in every row; an idle one whose episode is over starts another that nobody watches."""
-        idle_and_over = ~active & (self.terminated | self.truncated)
-        if idle_and_over.any():
-            self._begin(idle_and_over, [0] * self.n)
+        """Take a step in every row; an idle one whose episode is over rests, or starts another that nobody watches."""
+        if not self._idle_rest:
+            idle_and_over = ~active & (self.terminated | self.truncated)
+            if idle_and_over.any():
+                self._begin(idle_and_over, [0] * self.n)
         stepped = self._envs.step(as_taken(self.action_space, actions))
         observations, self.rewards, self.terminated, self.truncated, infos = stepped
         self.observations = self._encoder.encode(observations)
@@ -121,6 +127,29 @@ class BatchSlots(_SlotArrays):
             self.cost_seen |= self.cost_name in infos
             charged = infos.get(f"_{self.cost_name}", np.zeros(self.n, np.bool_))
             self.cost = np.where(charged, infos.get(self.cost_name, 0.0), 0.0)
+
+    @property
+    def can_copy(self) -> bool:
+        """Whether rows can be copied: the vector environment has `save_rows`, `restore_rows` and `reseed_rows`."""
+        names = ("save_rows", "restore_rows", "reseed_rows")
+        return all(callable(getattr(self._envs.unwrapped, name, None)) for name in names)
+
+    def save(self, rows: NDArray[np.intp]) -> tuple[NDArray[Any], ...]:
+        """Copy the whole states of some rows: arrays, a row each."""
+        envs: Any = self._envs.unwrapped
+        saved: tuple[NDArray[Any], ...] = envs.save_rows(rows)
+        return saved
+
+    def restore(
+        self, rows: NDArray[np.intp], saved: tuple[NDArray[Any], ...], seeds: Sequence[int] | None = None
+    ) -> None:
+        """Go on from saved states in some rows; with seeds, with other futures than those states had."""
+        envs: Any = self._envs.unwrapped
+        envs.restore_rows(rows, saved)
+        if seeds is not None:
+            envs.reseed_rows(rows, seeds)
+        self.terminated[rows] = self.truncated[rows] = False
+        self.observations = self._encoder.encode(envs.observations())
 
     def close(self) -> None:
         """Close the vector environment."""
@@ -134,8 +163,34 @@ class _EnvironmentSlots(_SlotArrays, ABC):
         if len({id(env) for env in envs}) < len(envs):
             raise UnfitEnvironmentError("the factory made the same environment twice; every slot needs its own.")
         super().__init__(len(envs), width, n_actions, cost_name)
-        self._envs = envs
+        self._envs = list(envs)
         self._seeds = [-1] * self.n
+
+    @property
+    def environments(self) -> Sequence[Env]:
+        """The environment of each row."""
+        return self._envs
+
+    def shown(self, row: int) -> Any:
+        """Copy what a row shows: its observation, and its masks where there are any."""
+        masks = None if self.masks is None else self.masks[row].copy()
+        return map_arrays(lambda column: column[row].copy(), self.observations), masks
+
+    def place(self, row: int, env: Env, seed: int, shown: Any) -> None:
+        """Go on in a row with an environment that is in the middle of the episode with a seed."""
+        observation, masks = shown
+        if max(self._seeds) < 0:
+            # Policies are shown idle rows, too.
+            self.observations = map_arrays(lambda one: np.repeat(one[None], self.n, axis=0), observation)
+
+        def put(old: NDArray[Any], new: NDArray[Any]) -> None:
+            old[row] = new
+
+        map_arrays(put, self.observations, observation)
+        if self.masks is not None:
+            self.masks[row] = masks
+        self._envs[row], self._seeds[row] = env, seed
+        self.terminated[row] = self.truncated[row] = False
 
     @abstractmethod
     def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:

@@ -12,7 +12,7 @@ from the declarations here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from legible.errors import LegibleError
 from legible.play.episodes import episode_seeds
@@ -35,11 +35,14 @@ class Known:
         Rule sets that look like weaknesses.
     explained_rules
         Rules that are left out, one at a time, to explain weaknesses.
+    references
+        Random play, constant choices and other policies that the policy is compared with.
     """
 
     rule_sets: int
     candidates: int
     explained_rules: int = 0
+    references: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ class Stage:
     block
         Number of its block of seeds. Numbers are never given anew: they decide the seeds of finished studies.
     step
-        The step of a study that plays it: "collect", "evaluate", "improve", "explain" or "baseline".
+        The step of a study that plays it: "collect", "evaluate", "improve", "compare", "explain" or
+        "baseline".
     purpose
         What its episodes are for, in the report's table of seeds and in the documents.
     seeds
@@ -70,13 +74,49 @@ class Stage:
     episodes: Callable[[StudySettings, Known], int]
 
 
-def _screened(settings: StudySettings, known: Known) -> int:
+def _is_raced(settings: StudySettings) -> bool:
+    return settings.evaluation.method == "racing"
+
+
+def _blocks(settings: StudySettings, known: Known) -> int:
     return (1 + known.rule_sets) * settings.evaluation.episodes
+
+
+def _screened(settings: StudySettings, known: Known) -> int:
+    return 0 if _is_raced(settings) else _blocks(settings, known)
 
 
 def _confirmed(settings: StudySettings, known: Known) -> int:
     # The unguided policy, every candidate, and the mined rule behind each of them alone.
-    return (1 + 2 * known.candidates) * settings.evaluation.confirmation_episodes if known.candidates else 0
+    if _is_raced(settings) or not known.candidates:
+        return 0
+    return (1 + 2 * known.candidates) * settings.evaluation.confirmation_episodes
+
+
+# What a rule set without effect plays on average, as a multiple of the first rung (see `legible.evaluation.racing`).
+_USUAL_CHANGES = 4
+
+
+def _raced(settings: StudySettings, known: Known) -> int:
+    if not _is_raced(settings):
+        return 0
+    evaluation = settings.evaluation
+    usual = min(_USUAL_CHANGES * evaluation.rung_changes, evaluation.last_rung)
+    dropped = max(0, known.rule_sets - known.candidates)
+    return evaluation.race_seeds + dropped * usual + known.candidates * evaluation.last_rung
+
+
+def _race_confirmed(settings: StudySettings, known: Known) -> int:
+    changes = settings.evaluation.confirmation_changes
+    if not _is_raced(settings) or not known.candidates or not changes:
+        return 0
+    # How many seeds hold so many changed episodes is not known; half of all is a guess.
+    return settings.evaluation.confirmation_seeds // 2 + 2 * known.candidates * changes
+
+
+def _only_raced(number: Callable[[StudySettings], int], *, raced: bool) -> Callable[[StudySettings, Known], int]:
+    """Seeds of a stage that only one of the methods has."""
+    return lambda settings, _: number(settings) if _is_raced(settings) == raced else 0
 
 
 def _composed(settings: StudySettings, known: Known) -> int:
@@ -84,17 +124,31 @@ def _composed(settings: StudySettings, known: Known) -> int:
     return (1 + tried) * settings.improvement.episodes
 
 
+def _compared(settings: StudySettings, known: Known) -> int:
+    if not known.references:
+        return 0
+    # The policy and all references; then random play and the best constant choices on the seeds of the final figure.
+    quoted = min(known.references, 1 + settings.references.quoted)
+    return (1 + known.references) * settings.references.episodes + quoted * settings.improvement.final_episodes
+
+
 def _explained(settings: StudySettings, known: Known) -> int:
     played = known.explained_rules * _per_explanation(settings)
-    return min(played, _screened(settings, known)) if known.candidates else 0
+    most = _raced(settings, known) if _is_raced(settings) else _screened(settings, known)
+    return min(played, most) if known.candidates else 0
 
 
 def _per_explanation(settings: StudySettings) -> int:
     return settings.evaluation.confirmation_episodes or settings.evaluation.episodes
 
 
-def _tests(settings: StudySettings, _: Known) -> int:
-    return (1 + settings.baselines.random_tests) * settings.evaluation.episodes
+def _tests(settings: StudySettings, known: Known) -> int:
+    tests = replace(known, rule_sets=settings.baselines.random_tests)
+    return _raced(settings, tests) or _blocks(settings, tests)
+
+
+def _random_rules(settings: StudySettings, known: Known) -> int:
+    return _raced(settings, known) or _blocks(settings, known)
 
 
 STAGES: dict[str, Stage] = {}
@@ -144,8 +198,24 @@ for _stage in (
         2,
         "evaluate",
         "all candidates and the unguided policy, on the same seeds",
-        lambda settings, _: settings.evaluation.confirmation_episodes,
+        _only_raced(lambda settings: settings.evaluation.confirmation_episodes, raced=False),
         _confirmed,
+    ),
+    Stage(
+        "racing",
+        9,
+        "evaluate",
+        "the unguided policy and every rule set, on the same seeds",
+        _only_raced(lambda settings: settings.evaluation.race_seeds, raced=True),
+        _raced,
+    ),
+    Stage(
+        "racing confirmation",
+        10,
+        "evaluate",
+        "the unguided policy and the rule sets that passed the race, on the same seeds",
+        _only_raced(lambda settings: settings.evaluation.confirmation_seeds, raced=True),
+        _race_confirmed,
     ),
     Stage(
         "composition",
@@ -159,9 +229,17 @@ for _stage in (
         "final",
         4,
         "improve",
-        "the figures that are quoted: unguided and guided, on the same seeds",
+        "the figures that are quoted: unguided, guided and references, on the same seeds",
         lambda settings, _: settings.improvement.final_episodes,
         lambda settings, _: 2 * settings.improvement.final_episodes,
+    ),
+    Stage(
+        "references",
+        8,
+        "compare",
+        "the unguided policy and all references, on the same seeds: which of them are quoted",
+        lambda settings, _: settings.references.episodes,
+        _compared,
     ),
     Stage(
         "explanation",
@@ -184,8 +262,8 @@ for _stage in (
         6,
         "baseline",
         "the paper's baseline RR, as in screening",
-        _screened,
-        _screened,
+        _random_rules,
+        _random_rules,
     ),
 ):
     declare_stage(_stage)

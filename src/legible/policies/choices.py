@@ -55,8 +55,8 @@ class ChoicePolicy:
     space
         Features and choices, cut into regions where they are continuous.
     rows
-        Smallest batch that the policy is asked about; smaller ones are filled up with their first row. Matrix products
-        may differ in the last bit between batch shapes.
+        Observations in every batch that the policy is asked about, see `legible.play.FixedRowsPolicy`; 0 leaves batches
+        as they come.
     """
 
     policy: ActingPolicy
@@ -112,14 +112,30 @@ class ChoicePolicy:
             Of the rows' episodes, to draw actions from random numbers of their own; None for the most likely actions.
             Where the scores are log-probabilities, nothing is drawn here: they are what is drawn from.
         """
+        if self.rows in (0, len(observations)):
+            return self._ask(observations, keys, steps)
+        parts = [slice(i, i + self.rows) for i in range(0, len(observations), self.rows)]
+        pieces = [
+            self._ask_filled(
+                observations[part], None if keys is None else keys[part], None if steps is None else steps[part]
+            )
+            for part in parts
+        ]
+        return Wishes(*(np.concatenate(both) for both in zip(*pieces, strict=True)))
+
+    def _ask_filled(
+        self,
+        observations: Observations,
+        keys: npt.NDArray[np.uint64] | None,
+        steps: npt.NDArray[np.int64] | None,
+    ) -> Wishes:
+        """Ask about a piece that is filled up with its first row."""
         n = len(observations)
-        if 0 < n < self.rows:
-            fill = np.zeros(self.rows - n, np.intp)
-            rows = np.concatenate([np.arange(n), fill])
-            keys, steps = (None, None) if keys is None or steps is None else (keys[rows], steps[rows])
-            whole = self._ask(observations[rows], keys, steps)
-            return Wishes(whole.scores[:n], whole.actions[:n])
-        return self._ask(observations, keys, steps)
+        rows = np.concatenate([np.arange(n), np.zeros(self.rows - n, np.intp)])
+        whole = self._ask(
+            observations[rows], None if keys is None else keys[rows], None if steps is None else steps[rows]
+        )
+        return Wishes(whole.scores[:n], whole.actions[:n])
 
     def _ask(
         self,

@@ -14,7 +14,7 @@ from legible.files import write_text
 from legible.policies import Policy
 from legible.report.exports import write_plots, write_tables
 from legible.report.findings import Findings, gather
-from legible.study import Study, load_policy_for
+from legible.study import Study
 
 _ASSETS = Path(__file__).parent / "assets"
 
@@ -31,8 +31,7 @@ def write_report(
     path
         Where to; ``report.html`` in the study's folder by default.
     others
-        Other policies (or their paths) by name, whose returns are shown beside those of base and guided policy. They
-        play the seeds of the final figure.
+        Other policies (or their paths) by name, which become references of the study.
 
     Returns
     -------
@@ -40,11 +39,9 @@ def write_report(
         Of the HTML file.
     """
     target = Path(path) if path is not None else study.folder / "report.html"
-    given = others or {}
-    loaded = {name: load_policy_for(study.environment, other) for name, other in given.items()}
-    study.improve()
+    study.play_references(others)
     study.explain()
-    findings = gather(study, loaded)
+    findings = gather(study)
     folder = target.parent / "plots"
     write_tables(findings, folder)
     write_plots(findings, folder)

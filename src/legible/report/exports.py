@@ -27,13 +27,14 @@ MOST_ROWS = 15
 
 
 def write_tables(findings: Findings, folder: Path) -> None:
-    """Write the tables of returns, verdicts, rules, the composition, importances and baselines, each as ``.csv``."""
+    """Write the tables of returns, references, verdicts, rules, composition, importances and baselines as ``.csv``."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LegibleError(f"{folder}: cannot be made ({error.strerror}).") from error
     study, space = findings.study, findings.study.space
     _write_columns(folder / "returns.csv", _return_columns(findings))
+    _write_rows(folder / "references.csv", findings.references.to_rows())
     _write_rows(folder / "verdicts.csv", findings.evaluation.to_rows(space))
     _write_rows(folder / "rules.csv", study.mining.to_rows())
     _write_rows(folder / "composition.csv", findings.improvement.to_rows(space))

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from legible.evaluation import Evaluation
-from legible.explanation import top_weaknesses, verdict_sentence
+from legible.evaluation import Evaluation, References
+from legible.evaluation.figures import figure_table
+from legible.explanation import is_repair, top_weaknesses, verdict_sentence
 from legible.improvement import Improvement
-from legible.policies import Policy
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
 from legible.report.command import rerun_command
 from legible.report.importances import ImportanceTab, group_rows, importance_tabs
@@ -41,10 +40,13 @@ class Findings:
     way_of_playing: str
     evaluation: Evaluation
     improvement: Improvement
+    references: References
+    is_repair: bool
     final_seeds: tuple[int, ...]
     returns: tuple[PolicyReturns, ...]
     histograms: Histograms
     seeds_won: tuple[float, float, float] | None
+    figures: tuple[tuple[str, ...], list[tuple[str, ...]]]
     cards: tuple[WeaknessCard, ...]
     doubtful_cards: tuple[WeaknessCard, ...]
     effect_scale: Scale
@@ -60,26 +62,29 @@ class Findings:
     replays: tuple[Any, ...]
 
 
-def gather(study: Study, others: Mapping[str, Policy] | None = None) -> Findings:
+def gather(study: Study) -> Findings:
     """Read everything out of a study whose steps are done; replays are recorded."""
-    evaluation, improvement = study.evaluation, study.improvement
+    evaluation, improvement, references = study.evaluation, study.improvement, study.references
     explanations = explain_shown(study)
     replays = gather_replays(study, [found.rule_set for found in explanations])
     cards = [
         weakness_card(found, study, replay) for found, replay in zip(explanations, replays.of_rule_sets, strict=True)
     ]
     effects = [effect for card in cards for _, effect in card.effects]
-    returns = tuple(policy_returns(study, others or {}))
+    returns = tuple(policy_returns(study))
     return Findings(
         study=study,
-        headline=verdict_sentence(evaluation, improvement),
+        headline=verdict_sentence(evaluation, improvement, references),
         way_of_playing=_way_of_playing(study),
         evaluation=evaluation,
         improvement=improvement,
+        references=references,
+        is_repair=is_repair(improvement, references),
         final_seeds=improvement.final_blocks.seeds,
         returns=returns,
         histograms=histograms({entry.name: entry.result.played.returns for entry in returns}),
         seeds_won=seeds_won(improvement.final_blocks),
+        figures=figure_table(improvement.figure_rows()),
         cards=tuple(card for card in cards if card.is_sure),
         doubtful_cards=tuple(card for card in cards if not card.is_sure),
         effect_scale=interval_scale(effects or [improvement.effect]),

@@ -128,8 +128,8 @@ def _say(ax: Axes, text: str) -> None:
 def plot_p_values(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
     """Draw the p-values of all rule sets in rising order; those below 0.000001 lie at the bottom.
 
-    Below the dashed line lie the paper's weaknesses. The dotted line is Benjamini and Hochberg's: what lies left of its
-    last crossing stays a weakness after the correction for many tests.
+    After screening the paper's weaknesses lie below the dashed line. The dotted line is Benjamini and Hochberg's: what
+    lies left of its last crossing stays a weakness after the correction for many tests.
     """
     ax = _axes(ax)
     p = np.sort([verdict.p for verdict in evaluation.verdicts])
@@ -140,7 +140,8 @@ def plot_p_values(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
         ax.plot(rank, np.maximum(p, LEAST_P), "o", markersize=3, color=COLOURS[0], label="rule sets")
     else:
         _say(ax, "no rule set was tested")
-    ax.set(xlabel="rule sets, by p-value", ylabel="p (Welch, one-sided)", yscale="log")
+    test = "Welch" if evaluation.settings.method == "paper" else "t-test in the race"
+    ax.set(xlabel="rule sets, by p-value", ylabel=f"p ({test}, one-sided)", yscale="log")
     ax.legend(frameon=False, loc="lower right")
     return ax
 

@@ -73,5 +73,5 @@ def typical_episode(blocks: PlayedBlocks, rule_set: RuleSet) -> Choice | None:
     if rule_set not in blocks.setup.treatments:
         return None
     treatment = blocks.setup.treatments.index(rule_set)
-    choices = choose_episodes(blocks.base, blocks.guided(treatment), treatment, extremes=False)
+    choices = choose_episodes(*blocks.pair(treatment), treatment, extremes=False)
     return choices[0] if choices else None

@@ -79,7 +79,11 @@ class SeedRow:
 def rule_rows(study: Study) -> Iterator[RuleRow]:
     """Return every mined rule and every rule of the user's, with the verdict on what it generalises to."""
     mined = {entry.rule: entry for entry in study.mining.rules}
-    verdicts = {verdict.rule_set.source: verdict for verdict in study.evaluation.verdicts}
+    verdicts = {
+        source: verdict
+        for verdict in study.evaluation.verdicts
+        for source in (verdict.rule_set.source, *verdict.equal_sources)
+    }
     for found in study.generalisations:
         rule = found.rule_set.source
         if rule is not None:
@@ -144,6 +148,6 @@ def seed_rows(study: Study) -> Iterator[SeedRow]:
     evaluation = study.evaluation
     known = Known(len(evaluation.verdicts), len(evaluation.weaknesses))
     for stage in STAGES.values():
-        if stage.step != "baseline":
-            first = stage_seeds(study.seed, stage.name, 0, 1)[0]
-            yield SeedRow(stage.name, stage.purpose, first, stage.seeds(study.settings, known))
+        seeds = stage.seeds(study.settings, known)
+        if stage.step != "baseline" and seeds:
+            yield SeedRow(stage.name, stage.purpose, stage_seeds(study.seed, stage.name, 0, 1)[0], seeds)

@@ -82,6 +82,8 @@ def make_record(
         random_rules = study.play_baseline("rules") if study.rule_sets and job.baselines else None
     with _timed(seconds, "improvement"):
         improvement = study.improve()
+    with _timed(seconds, "references"):
+        references = study.play_references()
     with _timed(seconds, "extended"):
         extended = _extended(job, study) if job.extended else None
     with _timed(seconds, "known rule"):
@@ -111,6 +113,7 @@ def make_record(
             "effect": _numbers(asdict(improvement.effect)),
             "steps": [[_source(step.rule_set, space), _short(step.mean), step.accepted] for step in improvement.steps],
         },
+        "references": [_numbers(row) for row in references.to_rows()],
         "extended": extended,
         "known_rule": known,
         "seconds": _numbers(seconds),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from legible.study.baselines import BASELINES
 from legible.study.estimate import settings_for
 from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder, UnitFiles
 from legible.study.inputs import load_policy_for
 from legible.study.running import NotDoneError, Progress
-from legible.study.study import BASELINES, Study
+from legible.study.study import Study
 
 __all__ = [
     "BASELINES",

@@ -1,4 +1,4 @@
-"""Is an environment fit for a study? Every question is asked of the environment itself.
+"""Is an environment fit for a study, and a policy? Every question is asked of the environment itself.
 
 - `check_env`: asks them all; `Finding` is one answer.
 """
@@ -30,7 +30,7 @@ from legible.environments import (
 from legible.evaluation.units import Setup
 from legible.features import FeatureSpace, cut_choices, is_cut
 from legible.formatting import duration, number
-from legible.play import MASKED, check_acting, check_studied, why_no_study
+from legible.play import MASKED, check_acting, check_studied, environment_for, find_way, why_no_study
 from legible.policies import Policy, ScoreKind, acting, with_choices
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
@@ -39,17 +39,22 @@ from legible.study.inputs import load_policy_for
 from legible.study.running import run_within_limit
 
 MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
+FASTER = 3
 
 Answer = Literal["yes", "no", "mind"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One answer: what was asked, whether it is well ("mind": it works, but something should be known), and details."""
+    """One answer: what was asked, whether it is well ("mind": it works, but something should be known), and details.
+
+    `about` says whether the environment or the policy is the reason.
+    """
 
     question: str
     answer: Answer
     details: str
+    about: Literal["environment", "policy"] = "environment"
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,8 @@ def check_env(
     time_limit: float | None = None,
 ) -> list[Finding]:
     """Find out whether an environment, and a policy if one is given, are fit for a study.
+
+    What the policy's files say about wrappers and arguments is done to the environment first.
 
     Parameters
     ----------
@@ -103,6 +110,9 @@ def _ask(
     time_limit: float | None,
 ) -> Iterator[Finding]:
     policy = None if source is None else load_policy_for(spec, source)
+    spec = environment_for(policy, spec)
+    if spec.wrappers:
+        yield Finding("wrappers", "yes", ", ".join(spec.wrappers))
     env = spec.make()
     try:
         not_yet = _not_yet(env, policy)
@@ -115,18 +125,23 @@ def _ask(
         who = f"named by {named.source}" if named.is_named else "without names (--names FILE)"
         yield Finding("observations", "yes", f"{encoder.width} features, {who}")
         yield Finding("actions", "yes", _action_words(space))
-        if policy is not None:
+        problem = None if policy is None else why_no_study(policy)
+        if policy is not None and problem is None:
             check_studied(policy, env)
         player = with_choices(policy or _Untrained(encoder.width, env.action_space), cut_choices(space))
     finally:
         env.close()
     walks, again = _play_walks(spec, seed, time_limit)
     yield _same_again(walks[0], again, seed)
+    yield _branching(spec, seed, time_limit)
     yield _seeds_matter(walks)
     yield _finite(walks)
     yield _ends(walks)
     yield _kinds(space, walks, told=named.is_named)
     yield _relations(relations)
+    if problem is not None:
+        yield Finding("policy", "no", problem, about="policy")
+        return
     if policy is not None:
         among = (
             f"chooses among {len(space.actions)} actions"
@@ -165,21 +180,23 @@ def _play_walks(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> t
 
 
 def _walks(spec: EnvironmentSpec, seeds: Sequence[int]) -> list[_Walk]:
-    """Play random walks in one environment."""
+    """Play random walks in one environment; the first again as long as it gets much faster, as after compiling."""
     env = spec.make()
     try:
         encoder = ObservationEncoder.of(env.observation_space)
-        return [_walk(env, encoder, seed) for seed in seeds]
+        first, steps = _walk(env, encoder, seeds[0]), 0
+        while not first.over and FASTER * steps < len(first.rewards) < MOST_STEPS:
+            steps = len(first.rewards)
+            first = _walk(env, encoder, seeds[0])
+        return [first, *(_walk(env, encoder, seed) for seed in seeds[1:])]
     finally:
         env.close()
 
 
 def _not_yet(env: Env, policy: Policy | None) -> Finding | None:
-    """Say what keeps a study from an environment and a policy that can be played; raise when not even that works."""
+    """Say what keeps a study from an environment that can be played; raise when not even that works."""
     read, taken = env.observation_space, env.action_space
-    problem = None if policy is None else why_no_study(policy)
-    if env.has_wrapper_attr("action_masks"):
-        problem = MASKED
+    problem = MASKED if env.has_wrapper_attr("action_masks") else None
     try:
         ObservationEncoder.of(read)
         check_choosable(taken)
@@ -188,11 +205,9 @@ def _not_yet(env: Env, policy: Policy | None) -> Finding | None:
             raise  # it says how they are flattened
         check_playable(read, taken)
         problem = f"{error} legible play works already, a study does not yet."
-    if problem is None:
-        return None
-    if policy is not None:
+    if policy is not None and (problem is not None or why_no_study(policy) is not None):
         check_acting(policy, read, taken)
-    return Finding("fit for a study", "no", problem)
+    return None if problem is None else Finding("fit for a study", "no", problem)
 
 
 def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> bool:
@@ -248,6 +263,14 @@ def _same_again(before: _Walk, again: dict[str, _Walk], seed: int) -> Finding:
     return Finding(question, "yes", f"{len(before.rewards)} steps, in the same environment and in a fresh one")
 
 
+def _branching(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Finding:
+    """Say how the environment is brought into a state that was visited."""
+    found = find_way(spec, seed=seed, time_limit=time_limit)
+    if found.way is None:
+        return Finding("branching", "mind", f"not possible, so nothing is played from a state on: {found.problem}")
+    return Finding("branching", "yes", str(found))
+
+
 def _seeds_matter(walks: list[_Walk]) -> Finding:
     starts = {walk.observations[0].tobytes() for walk in walks}
     if len(starts) > 1:
@@ -273,8 +296,15 @@ def _ends(walks: list[_Walk]) -> Finding:
         return Finding("episodes end", "yes", f"after {lengths} steps of random actions")
     longest = max(len(walk.rewards) for walk in walks)
     return Finding(
-        "episodes end", "mind", f"not within {longest} steps of random actions; set --play.step-limit if they never do"
+        "episodes end",
+        "mind",
+        f"not within {longest} steps of random actions{_in_time(longest)}; set --play.step-limit if they never do",
     )
+
+
+def _in_time(steps: int) -> str:
+    """Say so where time was up before the steps were."""
+    return "" if steps >= MOST_STEPS else f", which took {MOST_SECONDS:g} s"
 
 
 def _kinds(space: FeatureSpace, walks: list[_Walk], *, told: bool) -> Finding:

@@ -9,9 +9,8 @@ from pathlib import Path
 from legible.engines import Engine, Failed, UnitFailedError
 from legible.evaluation import FailureLimit
 from legible.evaluation.failures import FailedEpisode, is_of_episode, reason_of
-from legible.evaluation.units import padded
 from legible.features import FeatureSpace
-from legible.play import Experiences
+from legible.play import Experiences, with_fixed_rows
 from legible.play.experiences import Columns, ExperienceSetup, collect_unit, describe_features, join_experiences
 from legible.study.running import Progress, ProgressCount
 
@@ -91,7 +90,7 @@ def _collect_alone(
     failures: FailureLimit,
 ) -> list[Columns]:
     """Play the episodes of a unit that failed one by one; returns those that do not fail."""
-    alone = replace(setup, policy=padded(setup.policy, min(setup.batch, len(seeds))))
+    alone = replace(setup, policy=with_fixed_rows(setup.policy, min(setup.batch, len(seeds))))
     found: dict[int, Columns] = {}
     for outcome in engine.run(collect_unit, alone, [(seed,) for seed in seeds], time_limit=time_limit):
         if isinstance(outcome, Failed):

@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from legible.environments import EnvironmentSpec, refuse_named_code
 from legible.errors import LegibleError
-from legible.evaluation.units import UnitResult
+from legible.evaluation.units import RETURNS, Kept, R
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_arrays, read_json, sha256_of, write_arrays, write_json
 from legible.settings import StudySettings
@@ -32,17 +31,15 @@ _KEPT: Mapping[str, type] = {
     **{"settings": dict, "names": object, "relations": list, "rules": list, "veto": list, "about": dict},
 }
 _ABOUT: Mapping[str, type] = {"policy": str, "policy file": object, "lost arguments": list, "versions": dict}
-# Columns that only the files of units with failed episodes have.
-_OF_FAILURES = ("failed", "errors")
 # Claiming a folder takes moments; whoever finds it being claimed waits that long.
 CLAIMING_SECONDS = 20.0
 
 
-class UnitFiles(MutableMapping[str, UnitResult]):
+class UnitFiles(MutableMapping[str, R]):
     """Results of units as files of a folder, one each; every file carries its key and a checksum."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, kind: type[R]) -> None:
+        self._folder, self._kind = folder, kind
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{key}.npz"
@@ -50,7 +47,7 @@ class UnitFiles(MutableMapping[str, UnitResult]):
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._path(key).exists()
 
-    def __getitem__(self, key: str) -> UnitResult:
+    def __getitem__(self, key: str) -> R:
         path = self._path(key)
         advice = "delete it and run the study again"
         try:
@@ -58,16 +55,13 @@ class UnitFiles(MutableMapping[str, UnitResult]):
         except FileNotFoundError:
             raise KeyError(key) from None
         try:
-            needed = [f.name for f in fields(UnitResult) if f.name not in _OF_FAILURES or f.name in arrays]
-            return UnitResult(**{name: arrays[name] for name in needed})
+            return self._kind.from_arrays(arrays)
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{path}: is damaged (no {error}); {advice}.") from error
 
-    def __setitem__(self, key: str, result: UnitResult) -> None:
+    def __setitem__(self, key: str, result: R) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        left_out = () if result.failed.any() else _OF_FAILURES
-        names = [f.name for f in fields(UnitResult) if f.name not in left_out]
-        write_arrays(self._path(key), {name: getattr(result, name) for name in names}, key)
+        write_arrays(self._path(key), result.to_arrays(), key)
 
     def __delitem__(self, key: str) -> None:
         self._path(key).unlink()
@@ -90,8 +84,12 @@ class StudyFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.units = UnitFiles(self.path / "units")
+        self.units = self.results(RETURNS)
         self._file_lock = FileLock(self.path / "lock", timeout=0)
+
+    def results(self, kept: Kept[R]) -> UnitFiles[R]:
+        """Return what was kept of units."""
+        return UnitFiles(self.path / kept.name, kept.kind)
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
@@ -136,7 +134,9 @@ class StudyFolder:
             )
         _check_entries(kept, _KEPT, path)
         _check_entries(kept["about"], {**_ABOUT, **({"files": dict} if "files" in kept["about"] else {})}, path)
-        # Settings that came later have their defaults in older studies.
+        # Settings that came later have their defaults in older studies, but for the method, which was the paper's.
+        if isinstance(kept["settings"].get("evaluation"), dict):
+            kept["settings"]["evaluation"].setdefault("method", "paper")
         kept["settings"] = StudySettings.from_dict(kept["settings"], str(path)).to_dict()
         return kept
 

@@ -1,7 +1,9 @@
 """What a study is made from: what tells it from other studies, and the files that its folder keeps of it.
 
 - `load_policy_for`: the policy by its path or address, as far as the environment can help.
+- `found_again`: a file by its whole path.
 - `StudyInputs`: the inputs; `StudyInputs.identity`, `StudyInputs.about` and `StudyInputs.write` put them into a folder.
+- `read_inputs`: from a folder to the arguments that its study was made with.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 
 import legible
 from legible.environments import EnvironmentSpec, ObservationEncoder
+from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.files import write_text
 from legible.guidance import GuidedPolicy
@@ -23,7 +26,7 @@ from legible.policies import Policy, UnclearPolicyError, load_policy, save_polic
 from legible.policies.policy_file import why_not_saved
 from legible.relations import RelationsText
 from legible.settings import StudySettings
-from legible.study.folder import names_text, survives_json
+from legible.study.folder import StudyFolder, environment_of, names_text, read_names, survives_json
 
 
 def load_policy_for(
@@ -113,8 +116,8 @@ class StudyInputs:
         """What else is worth knowing."""
         return {
             "policy": self.policy_name,
-            "policy file": _found_again(self.policy_name) if self.policy_name else None,
-            "policy options": {name: _found_again(value) for name, value in self.policy_options.items()},
+            "policy file": found_again(self.policy_name) if self.policy_name else None,
+            "policy options": {name: found_again(value) for name, value in self.policy_options.items()},
             "lost arguments": self._lost_arguments(),
             "versions": _versions(),
         }
@@ -143,7 +146,37 @@ class StudyInputs:
         return written
 
 
-def _found_again(name: str) -> str:
+def read_inputs(
+    place: StudyFolder, *, policy: Policy | None, trust: bool, most_failed: float | None
+) -> tuple[str, dict[str, Any]]:
+    """Return the name of a folder's policy and the arguments that make its study again; see `Study.open`."""
+    kept = place.read()
+    about = kept["about"]
+    environment = environment_of(kept, place.path, trust=trust)
+    place.check_files(kept)
+    own, names = place / "policy.safetensors", place / "names.json"
+    source: Any = policy or (own if own.exists() else about["policy file"])
+    if source is None:
+        raise LegibleError(
+            f"{place.path}: its policy was an object in memory, which the folder cannot hold; only a program that "
+            "has it can open the study."
+        )
+    settings = kept["settings"] | ({} if most_failed is None else {"most_failed": most_failed})
+    return about["policy"], {
+        "environment": environment,
+        "policy": source,
+        "relations": sorted((place / "relations").glob("*.toml")),
+        "rules": kept["rules"],
+        "veto": kept["veto"],
+        "seed": kept["seed"],
+        "settings": StudySettings.from_dict(settings, str(place / "study.json")),
+        "names": read_names(names) if names.exists() else None,
+        "policy_options": None if own.exists() else about.get("policy options"),
+        "typed": trust,
+    }
+
+
+def found_again(name: str) -> str:
     """A file by its whole path, so that it is found from elsewhere; other names, such as ``zoo:NAME``, as they are."""
     return str(Path(name).resolve()) if Path(name).exists() else name
 

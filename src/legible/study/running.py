@@ -8,18 +8,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from legible.engines import Engine, UnitFailedError, run_one
 from legible.errors import LegibleError
 from legible.evaluation import FailureLimit
-from legible.evaluation.units import Setup, Store, Unit, UnitResult, run_units
+from legible.evaluation.units import RETURNS, Kept, R, Setup, Store, Unit, run_units
 
 Shared = TypeVar("Shared")
 Work = TypeVar("Work")
-R = TypeVar("R")
+T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 """Called as ``progress(stage, done, of)`` whenever more of a stage became known."""
 
@@ -33,8 +33,8 @@ def ignore_progress(_stage: str, _done: int, _of: int) -> None:
 
 
 def run_within_limit(
-    engine: Engine, function: Callable[[Shared, Work], R], shared: Shared, unit: Work, time_limit: float, what: str
-) -> R:
+    engine: Engine, function: Callable[[Shared, Work], T], shared: Shared, unit: Work, time_limit: float, what: str
+) -> T:
     """Run one piece of work on an engine within a time limit; `what` says what failed when it does."""
     try:
         return run_one(engine, function, shared, unit, time_limit)
@@ -72,7 +72,11 @@ class StageRunner:
         What the successive calls are called in progress; the last name stays.
     of
         Episodes of all calls together, where they are known.
-    engine, store, fingerprint, time_limit
+    expected
+        For stages that calls name themselves: how many episodes they play at least, and how many are to be expected.
+    store_of
+        Where results are kept, by what is kept of episodes.
+    engine, fingerprint, time_limit
         As in `run_units`.
     most_failed
         Share of the episodes of a stage that may fail.
@@ -85,30 +89,39 @@ class StageRunner:
         stages: Sequence[str],
         of: int,
         *,
+        expected: Mapping[str, tuple[int, int]] | None = None,
         engine: Engine,
-        store: Store,
+        store_of: Callable[[Kept[Any]], Store[Any]],
         fingerprint: str,
         time_limit: float | None,
         most_failed: float,
         progress: Progress | None,
     ) -> None:
-        self._stages = list(stages)
+        self._stages, self._expected, self._store_of = list(stages), expected or {}, store_of
         self._progress, self._count = progress, ProgressCount(progress, stages[0], of)
         self._failures = FailureLimit(most_failed, stages[0], of)
         self._options: dict[str, Any] = {
             "engine": engine,
-            "store": store,
             "fingerprint": fingerprint,
             "time_limit": time_limit,
         }
 
     def __call__(
-        self, setup: Setup, units: Sequence[Unit], *, on_episodes: Callable[[int], None] | None = None
-    ) -> UnitResult:
-        """Run all units that are not in the store."""
-        if self._stages[0] != self._count.stage:
-            self._count = ProgressCount(self._progress, self._stages[0], 0)
-            self._failures = FailureLimit(self._failures.most_failed, self._stages[0])
+        self,
+        setup: Setup,
+        units: Sequence[Unit],
+        *,
+        kept: Kept[R] = RETURNS,  # type: ignore[assignment]  # mypy knows no default for a type variable
+        stage: str = "",
+        failures: FailureLimit | None = None,
+        on_episodes: Callable[[int], None] | None = None,
+    ) -> R:
+        """Run all units that are not in the store; with `failures`, those count there and not for the stage."""
+        name = stage or self._stages[0]
+        if name != self._count.stage:
+            least, expected = self._expected.get(name, (0, 0))
+            self._count = ProgressCount(self._progress, name, expected)
+            self._failures = FailureLimit(self._failures.most_failed, name, least)
         if len(self._stages) > 1:
             self._stages.pop(0)
         self._count.expect(sum(len(unit) for unit in units))
@@ -118,7 +131,15 @@ class StageRunner:
             if on_episodes is not None:
                 on_episodes(n)
 
-        return run_units(setup, units, failures=self._failures, on_episodes=tell, **self._options)
+        return run_units(
+            setup,
+            units,
+            kept=kept,
+            store=self._store_of(kept),
+            failures=failures or self._failures,
+            on_episodes=tell,
+            **self._options,
+        )
 
 
 class NoEngine:

@@ -17,18 +17,15 @@ from typing import Any, Self, TypeVar
 
 from legible.engines import Engine, LocalProcesses
 from legible.environments import EnvironmentSpec, resolve_names
-from legible.errors import LegibleError
-from legible.evaluation import Evaluation, Runner, evaluate
-from legible.evaluation.baselines import random_rule_sets, random_tests
+from legible.evaluation import Evaluation, References, Runner, evaluate
 from legible.evaluation.units import Setup
 from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
 from legible.features import FeatureSpace, deciles
-from legible.files import read_json, write_json
 from legible.guidance import GuidedPolicy
 from legible.hypotheses import SourceInput, open_sources
 from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
-from legible.play import STAGES, Experiences, Known, check_studied, stage_seeds
+from legible.play import STAGES, Experiences, Known, check_studied, environment_for, stage_seeds
 from legible.play.experiences import ExperienceSetup
 from legible.policies import Policy
 from legible.relations import (
@@ -41,16 +38,23 @@ from legible.relations import (
 )
 from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import StudySettings
+from legible.study.baselines import (
+    BASELINES,
+    check_baseline,
+    evaluate_baseline,
+    read_played_baselines,
+    write_played_baselines,
+)
 from legible.study.choices import cut_experiences, player_of, read_relations
 from legible.study.collecting import collect_in_units
-from legible.study.estimate import settings_for
+from legible.study.estimate import expected_episodes, search_budget, settings_for
 from legible.study.fingerprint import fingerprint_of
-from legible.study.folder import StudyFolder, environment_of, read_names
+from legible.study.folder import StudyFolder
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
-from legible.study.inputs import StudyInputs, load_policy_for
+from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
+from legible.study.references import OtherPolicies, compare_with_references
 from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
 
-BASELINES = ("block", "enforce", "rules")
 _REPORT = "legible.report:write_report"  # the report knows the study, so the study knows it by its name only
 T = TypeVar("T")
 
@@ -126,6 +130,7 @@ class Study:
         self.environment = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
         self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options)
+        self.environment = environment_for(self.policy, self.environment)
         self.seed = seed
         self.engine = engine or LocalProcesses()
         self.progress = progress or ignore_progress
@@ -147,6 +152,7 @@ class Study:
             self._veto,
         )
         self._kept = self._folder.claim(inputs.identity(), inputs.about(), inputs.write)
+        self._others = OtherPolicies(self, self._key, typed=typed)
         self._done: dict[str, Any] = {}
         self._reading = False
 
@@ -177,35 +183,9 @@ class Study:
         engine, progress
             As for `Study`.
         """
-        place = StudyFolder(folder)
-        kept = place.read()
-        about = kept["about"]
-        environment = environment_of(kept, place.path, trust=trust)
-        place.check_files(kept)
-        own, names = place / "policy.safetensors", place / "names.json"
-        source: Any = policy or (own if own.exists() else about["policy file"])
-        if source is None:
-            raise LegibleError(
-                f"{place.path}: its policy was an object in memory, which the folder cannot hold; only a program that "
-                "has it can open the study."
-            )
-        settings = kept["settings"] | ({} if most_failed is None else {"most_failed": most_failed})
-        study = cls(
-            folder,
-            environment,
-            source,
-            relations=sorted((place / "relations").glob("*.toml")),
-            rules=kept["rules"],
-            veto=kept["veto"],
-            seed=kept["seed"],
-            settings=StudySettings.from_dict(settings, str(place / "study.json")),
-            names=read_names(names) if names.exists() else None,
-            policy_options=None if own.exists() else about.get("policy options"),
-            typed=trust,
-            engine=engine,
-            progress=progress,
-        )
-        study.policy_name = about["policy"]
+        name, arguments = read_inputs(StudyFolder(folder), policy=policy, trust=trust, most_failed=most_failed)
+        study = cls(folder, engine=engine, progress=progress, **arguments)
+        study.policy_name = name
         return study
 
     @staticmethod
@@ -305,16 +285,17 @@ class Study:
         baselines
             Whether the paper's baselines are played, too.
         others
-            Other policies (or their paths) by name that the report shows with this one.
+            Other policies (or their paths) by name that are references, too.
         """
         with self.engine:
             improvement = self.improve()
+            self.play_references(others)
             self.explain()
             if baselines:
                 for kind in BASELINES:
                     self.play_baseline(kind)
             if report:
-                self.write_report(others=others)
+                self.write_report()
         return improvement
 
     # Experiences.
@@ -434,7 +415,17 @@ class Study:
 
     def _evaluate(self) -> Evaluation:
         known = SourceInput(
-            self._player(), self.experiences, self.mining, self.relations, self._rules_of(self._rules), self.seed
+            self._player(),
+            self.experiences,
+            self.mining,
+            self.relations,
+            self._rules_of(self._rules),
+            self.seed,
+            search=self.settings.search,
+            budget=search_budget(
+                self.settings, self.environment, len(self.mining.rules), float(self.experiences.lengths.mean())
+            ),
+            negative_first=self.settings.play.precedence == "negative",
         )
         names = [name.strip() for name in self.settings.sources.split(",") if name.strip()]
         return evaluate(
@@ -442,14 +433,14 @@ class Study:
             seed=self.seed,
             settings=self.settings.evaluation,
             sources=open_sources(names, known),
-            run=self.runner("screening", "confirmation"),
+            run=self.runner("screening", "confirmation", rule_sets=len(self.rule_sets)),
         )
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
         """What units of work share: policy, environment, and what they are guided with."""
         return Setup(self._player(), self.environment, tuple(treatments), self.settings.play)
 
-    def runner(self, *stages: str, of: int = 0) -> Runner:
+    def runner(self, *stages: str, of: int = 0, rule_sets: int = 0) -> Runner:
         """Return how units are run for this study: on its engine, and no unit that the folder holds.
 
         Parameters
@@ -458,12 +449,15 @@ class Study:
             What the successive calls are called in progress; the last name stays.
         of
             Episodes of all calls together, where they are known.
+        rule_sets
+            How many rule sets are raced, where that is known.
         """
         return StageRunner(
             stages or ("episodes",),
             of,
+            expected=expected_episodes(self.settings, rule_sets),
             engine=NoEngine(self.folder) if self._reading else self.engine,
-            store=self._folder.units,
+            store_of=self._folder.results,
             fingerprint=self.fingerprint,
             time_limit=self.settings.time_limit or None,
             most_failed=self.settings.most_failed,
@@ -505,6 +499,36 @@ class Study:
         rules, play = self.improvement.composition, self.settings.play
         return GuidedPolicy(self.policy, rules, self.space, precedence=play.precedence, enforce=play.enforce, seed=seed)
 
+    # References.
+
+    def play_references(self, others: Mapping[str, str | Path | Policy] | None = None) -> References:
+        """Compare the policy and the guided policy with random play, constant choices and other policies.
+
+        Parameters
+        ----------
+        others
+            Other policies (or their paths) by name; the folder remembers them.
+        """
+        self.improve()
+        if others:
+            with self._folder.lock():
+                self._others.add(others)
+            self._done.pop("references", None)
+        return self._do("references", self._compare_references)
+
+    @property
+    def references(self) -> References:
+        """How random play, constant choices and other policies do beside the policy and the guided policy."""
+        return self._read("references", self._compare_references)
+
+    @property
+    def other_policies(self) -> dict[str, str]:
+        """The paths or addresses of other policies that it is compared with, by name."""
+        return self._others.sources
+
+    def _compare_references(self) -> References:
+        return compare_with_references(self, self._others.references(load=not self._reading))
+
     # Explanations, and the report.
 
     def explain(self) -> tuple[WeaknessExplanation, ...]:
@@ -531,14 +555,15 @@ class Study:
 
     @property
     def leaves_rules_out(self) -> bool:
-        """Whether explanations play the rule sets without each of their rules: unless that takes longer than screening.
+        """Whether explanations play rule sets without each of their rules: unless that takes longer than evaluating.
 
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
         """
         evaluation = self.evaluation
         rules = sum(len(verdict.rule_set) for verdict in top_weaknesses(evaluation))
-        screened = (1 + len(evaluation.verdicts)) * evaluation.settings.episodes
-        return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= screened
+        known = Known(len(evaluation.verdicts), len(evaluation.weaknesses))
+        most = sum(STAGES[name].episodes(self.settings, known) for name in ("screening", "racing"))
+        return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= most
 
     def write_report(
         self, path: str | Path | None = None, *, others: Mapping[str, str | Path | Policy] | None = None
@@ -552,47 +577,21 @@ class Study:
 
     def play_baseline(self, kind: str) -> Evaluation:
         """Evaluate one of the paper's baselines: "block" or "enforce" (random testing), or "rules" (random rules)."""
-        if kind not in BASELINES:
-            raise LegibleError(f"there is no baseline {kind!r}; they are 'block', 'enforce' and 'rules'.")
+        check_baseline(kind)
         self.evaluate()
-        found = self._do(f"baseline {kind}", partial(self._play_baseline, kind))
-        done = self._baselines_done()
-        if kind not in done:
+        found = self._do(f"baseline {kind}", partial(evaluate_baseline, self, kind))
+        played = read_played_baselines(self.folder, self._key)
+        if kind not in played:
             with self._folder.lock():
-                write_json(self.folder / "baselines.json", {"done": [*done, kind]}, self._key)
+                write_played_baselines(self.folder, [*played, kind], self._key)
         return found
-
-    def _play_baseline(self, kind: str) -> Evaluation:
-        mined, sets, actions = [found.rule for found in self.mining.rules], self.rule_sets, len(self.space.actions)
-        if kind == "rules":
-            treatments: list[Any] = list(random_rule_sets(mined, sets, actions, len(sets), seed=self.seed))
-        else:
-            count, changes = self.settings.baselines.random_tests, self.settings.baselines.changes
-            tests = random_tests(actions, count, enforce=kind == "enforce", seed=self.seed, changes=changes)
-            treatments = list(tests)
-        return evaluate(
-            self.setup(treatments),
-            seed=self.seed,
-            settings=self.settings.evaluation,
-            stage="random rules" if kind == "rules" else "random tests",
-            run=self.runner(f"baseline {kind}"),
-        )
 
     @property
     def baselines(self) -> dict[str, Evaluation]:
         """The baselines that have been evaluated so far."""
-        done = self._baselines_done()
+        played = read_played_baselines(self.folder, self._key)
         return {
-            kind: self._read(f"baseline {kind}", partial(self._play_baseline, kind))
+            kind: self._read(f"baseline {kind}", partial(evaluate_baseline, self, kind))
             for kind in BASELINES
-            if kind in done
+            if kind in played
         }
-
-    def _baselines_done(self) -> list[str]:
-        path = self.folder / "baselines.json"
-        try:
-            return [str(kind) for kind in read_json(path, self._key, "delete it and run the baselines again")["done"]]
-        except FileNotFoundError:
-            return []
-        except (KeyError, TypeError) as error:
-            raise LegibleError(f"{path}: is damaged; delete it and run the baselines again.") from error

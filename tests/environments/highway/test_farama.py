@@ -217,7 +217,7 @@ def test_a_small_study_finds_rules_in_peoples_words(tmp_path):
         episodes=12,
         mining=MiningSettings(lime_states=5, lime_samples=200),
         play=PlaySettings(batch=4, unit_episodes=4),
-        evaluation=EvaluationSettings(episodes=4, confirmation_episodes=0),
+        evaluation=EvaluationSettings(method="paper", episodes=4, confirmation_episodes=0),
         improvement=ImprovementSettings(episodes=4, final_episodes=4, most_candidates=1),
     )
     study = Study(tmp_path, environment, Cautious(), settings=settings, engine=InProcess(), seed=1)

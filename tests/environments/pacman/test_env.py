@@ -243,8 +243,11 @@ def test_a_step_after_the_end_is_refused() -> None:
     envs = PacmanVectorEnv(2, maze="%%%%\n%P.%\n%%%%", autoreset_mode="Disabled")
     envs.reset(seed=0)
     envs.step(np.array([4, 2]))
-    with pytest.raises(PacmanError, match="game 1 is over"):
-        envs.step(np.array([2, 2]))
+    before = envs.state(1)
+    _, rewards, terminated, _, _ = envs.step(np.array([4, 2]))  # who asked for no new games gets none
+    assert (rewards[1], terminated.tolist()) == (0.0, [False, True])
+    assert envs.state(1) == before
+    assert envs.state(0).steps == 2
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numba
 import numpy as np
@@ -132,6 +132,19 @@ class Episodes:
         chunk = max(1, len(actions) // (4 * self.threads))
         kernel.step_batch_in_parallel(*self.rules, self.world, actions, what, self.observations, self.rewards, chunk)
         numba.set_num_threads(before)
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All that the course of the episodes depends on, and what they show.
+
+        New traffic appears after a step has been seen, so observations do not follow from the rest.
+        """
+        return *self.world, self.observations
+
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """The random stream of each episode."""
+        return self.world.keys
 
     @property
     def terminated(self) -> NDArray[np.bool_]:

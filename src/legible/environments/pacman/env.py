@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from legible.environments.array_envs import RENDER_MODES, ArrayEnv, ArrayVectorEnv, Drawing
+from legible.environments.array_envs import RENDER_MODES, ArrayEnv, ArrayVectorEnv, Drawing, SavedRows
 from legible.environments.pacman import kernel
 from legible.environments.pacman.games import Games, PacmanError, PacmanSettings, PacmanState
 from legible.environments.pacman.maze import Maze
@@ -88,7 +88,8 @@ class PacmanVectorEnv(_PacmanDrawing, ArrayVectorEnv[PacmanState]):
     num_envs
         How many games.
     autoreset_mode
-        When a game that is over starts again: at the next step (default), in the same step, or when you reset it.
+        When a game that is over starts again: at the next step (default), in the same step, or when you reset it. Until
+        you do, stepping leaves it as it is, for nothing, and earns 0.
     copy
         Whether observations are copied out. Without copies the array you got is overwritten by the next step.
     """
@@ -116,6 +117,11 @@ class PacmanVectorEnv(_PacmanDrawing, ArrayVectorEnv[PacmanState]):
         self._over[i] = False
         return observation
 
+    def restore_rows(self, rows: NDArray[np.intp], saved: SavedRows) -> None:
+        """Put games into copied states."""
+        super().restore_rows(rows, saved)
+        self._over[rows] = self.games.status[rows] != kernel.PLAYING
+
     def start(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
         """Begin new games where `mask` is set."""
         super().start(mask, seeds)
@@ -127,14 +133,7 @@ class PacmanVectorEnv(_PacmanDrawing, ArrayVectorEnv[PacmanState]):
         """Play one round in every game."""
         games = self.games
         checked = self.check_actions(np.asarray(actions), self.num_envs, self.feature_space)
-        if self.autoreset_mode is AutoresetMode.NEXT_STEP:
-            games.step(checked, self._over)
-        else:
-            if self._over.any():
-                raise PacmanError(
-                    f"game {int(np.argmax(self._over))} is over; reset it first (options={{'reset_mask': …}})."
-                )
-            games.step(checked, self._nowhere)
+        games.step(checked, self._over if self.autoreset_mode is AutoresetMode.NEXT_STEP else self._nowhere)
         status = games.status
         truncated = status == kernel.CUT_OFF
         over = status != kernel.PLAYING

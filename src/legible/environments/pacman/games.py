@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -216,6 +216,11 @@ class Games:
             self.observations,
             self.rewards,
         )
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All that the course of the games depends on, and what they show."""
+        return self.agents, self.pellets, self.keys, self.observations
 
     @property
     def status(self) -> NDArray[np.int32]:

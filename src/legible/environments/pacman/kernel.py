@@ -354,7 +354,7 @@ def step_batch(
     observations: NDArray[np.float32],
     rewards: NDArray[np.float64],
 ) -> None:
-    """Play a round in every game; where `restart` is set, begin a new episode instead (reward 0)."""
+    """Play a round in every game that is not over; where `restart` is set, begin a new episode instead (reward 0)."""
     n_ghosts = tables.ghost_start.size
     draws = np.empty(n_ghosts, np.float64)
     for i in range(agents.shape[0]):
@@ -363,6 +363,9 @@ def step_batch(
             agents[i, :] = start_agents
             pellets[i, :] = start_pellets
             rewards[i] = 0.0
+        elif agents[i, STATUS] != PLAYING:
+            rewards[i] = 0.0
+            continue
         else:
             for g in range(n_ghosts):
                 draws[g] = ghost_draw(keys[i], agents[i, STEPS], g)

@@ -1,0 +1,201 @@
+"""Confirmation of raced rule sets, on seeds that no choice has seen.
+
+- `confirm`: plays candidates, and the mined rule alone behind each of them, beside the unguided policy, on as many
+  changed episodes as were fixed beforehand; `Confirmed`: what came of it.
+- `Judge`: tests what was played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from legible.evaluation.blocks import PlayedBlocks, Runner
+from legible.evaluation.changed import resamples_for
+from legible.evaluation.failures import WorstCase
+from legible.evaluation.objectives import Comparison, ConstraintCheck, Objective, find_objective, parse_constraints
+from legible.evaluation.pairs import FIRST_LOOK, PairedPlay, Pairs
+from legible.evaluation.recorded import Repetition, UnguidedRecord
+from legible.evaluation.statistics import Effect, benjamini_hochberg
+from legible.evaluation.units import Setup, Treatment, UnitResult
+from legible.evaluation.verdicts import Confirmation
+from legible.rules import RuleSet
+from legible.settings import FEWEST_CHANGES, EvaluationSettings
+
+SPARE = 1.25
+"""A candidate is to have a number of changed episodes if so many times as many are expected."""
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """What fresh seeds say.
+
+    Parameters
+    ----------
+    confirmations
+        Of every candidate.
+    steps
+        Environment steps that each took, its mined rule alone included.
+    blocks
+        The unguided policy on all seeds, every candidate on the seeds on which it was judged, and the mined rules.
+    """
+
+    confirmations: tuple[Confirmation, ...]
+    steps: tuple[int, ...]
+    blocks: PlayedBlocks
+
+
+def confirm(
+    setup: Setup,
+    repetition: Repetition,
+    candidates: Sequence[RuleSet | Treatment],
+    shares: Sequence[float],
+    *,
+    seed: int,
+    settings: EvaluationSettings,
+    run: Runner,
+    on_episodes: Callable[[int], None] | None = None,
+) -> Confirmed:
+    """Confirm candidates on fresh seeds.
+
+    Each is played until a number of its episodes was changed that is fixed before any of them is seen: the number of
+    the settings, or, if the race lets expect fewer on all seeds, the smallest that the test is valid for. One that does
+    not get there is too rare to tell: it counts as a test with p = 1. Where the race lets expect even fewer, no seeds
+    are played for its sake: those that the others need tell its size.
+
+    Parameters
+    ----------
+    setup, repetition
+        Policy and environment, and whether the same seed gives the same episode there.
+    candidates, shares
+        Rule sets, and the share of the episodes that each changed in the race.
+    seed, settings
+        Of the study.
+    run, on_episodes
+        As in `legible.evaluation.evaluate`.
+    """
+    record = UnguidedRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
+    play = PairedPlay(setup, repetition, record, run, on_episodes)
+    numbers = [play.add(candidate) for candidate in candidates]
+    goals = [changes_to_confirm(share, settings) for share in shares]
+    play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
+    known = record.extend(FIRST_LOOK)
+    least = min(_least_episodes(settings), settings.confirmation_seeds)
+    seeds = [max(least, play.seeds_for(n, goal)) if goal else known for n, goal in zip(numbers, goals, strict=True)]
+    play.play_seeds(dict(zip(numbers, seeds, strict=True)))
+    alone = [_add_mined_rule(play, number) for number in numbers]
+    wanted: dict[int, int] = {}
+    for number, n in zip(alone, seeds, strict=True):
+        if number is not None:
+            wanted[number] = max(n, wanted.get(number, 0))
+    play.play_seeds(wanted)
+    judged = [play.pairs(number, n) for number, n in zip(numbers, seeds, strict=True)]
+    rare = [not goal or int(pairs.changed.sum()) < goal for pairs, goal in zip(judged, goals, strict=True)]
+    judge = Judge(play.results, judged, settings, seed)
+    effects = judge.effects(rare)
+    q = benjamini_hochberg([effect.p for effect in effects])
+    confirmations = [
+        Confirmation(
+            effect=effects[k],
+            q=float(q[k]),
+            of_rule=None if rule is None else judge.effect(play.pairs(rule, seeds[k])),
+            of_generalisation=None if rule is None else judge.effect(_beyond(judged[k], play.pairs(rule, seeds[k]))),
+            failed=int(play.pairs(numbers[k], seeds[k]).guided.failed.sum()),
+            failed_unguided=int(record.result.failed[: seeds[k]].sum()),
+            is_too_rare=rare[k],
+            constraints=judge.constraints(judged[k]),
+        )
+        for k, rule in enumerate(alone)
+    ]
+    steps = [play.steps(n) + (play.steps(a) if a not in (None, n) else 0) for n, a in zip(numbers, alone, strict=True)]
+    for number, n in zip(numbers, seeds, strict=True):
+        wanted[number] = max(n, wanted.get(number, 0))
+    return Confirmed(tuple(confirmations), tuple(steps), _blocks(play, wanted))
+
+
+def changes_to_confirm(share: float, settings: EvaluationSettings) -> int:
+    """How many changed episodes a candidate is to have; 0 where so many are not to be expected."""
+    expected = share * settings.confirmation_seeds
+    goals = (settings.confirmation_changes, FEWEST_CHANGES)
+    return next((goal for goal in goals if expected >= SPARE * goal), 0)
+
+
+def _add_mined_rule(play: PairedPlay, number: int) -> int | None:
+    """Return the number of the mined rule alone behind a candidate; None where it has none."""
+    candidate = play.treatments[number]
+    if not isinstance(candidate, RuleSet) or candidate.source is None:
+        return None
+    if set(candidate.rules) == {candidate.source}:
+        return number
+    alone = RuleSet((candidate.source,), candidate.source)
+    return play.treatments.index(alone) if alone in play.treatments else play.add(alone)
+
+
+def _least_episodes(settings: EvaluationSettings) -> int:
+    """How many episodes the objectives need that are asked for."""
+    asked = (find_objective(settings.objective), *(one.objective for one in parse_constraints(settings.constraint)))
+    return max(objective.confirmation_episodes for objective in asked)
+
+
+def _beyond(guided: Pairs, other: Pairs) -> Pairs:
+    """What a treatment changes beyond another one on the same seeds."""
+    return Pairs(guided.guided, other.guided, guided.changed | other.changed)
+
+
+class Judge:
+    """Tests candidates together, failed episodes at their worst.
+
+    Parameters
+    ----------
+    results
+        All episodes of the stage.
+    pairs
+        The candidates, each beside the unguided policy.
+    settings
+        The objective, the constraints and the level.
+    seed
+        Of the study: resamples follow from it.
+    """
+
+    def __init__(
+        self, results: Sequence[UnitResult], pairs: Sequence[Pairs], settings: EvaluationSettings, seed: int
+    ) -> None:
+        self._objective = find_objective(settings.objective)
+        self._constraints = parse_constraints(settings.constraint)
+        self._results, self._pairs = results, pairs
+        self._options = (resamples_for(len(pairs), settings.alpha), seed, settings.alpha / max(1, len(pairs)))
+        self._comparison = self._comparison_by(self._objective)
+
+    def _sides(self, pairs: Pairs, objective: Objective) -> tuple[UnitResult, UnitResult]:
+        return WorstCase(self._results, objective.value).of(pairs.guided, pairs.base)
+
+    def _comparison_by(self, objective: Objective) -> Comparison:
+        loss = objective.invented_loss(self._sides(pairs, objective) for pairs in self._pairs)
+        return Comparison(loss, *self._options)
+
+    def effects(self, too_rare: Sequence[bool]) -> list[Effect]:
+        """Test every candidate; one that changes too few episodes to tell has p = 1."""
+        found = [self.effect(pairs) for pairs in self._pairs]
+        return [replace(effect, p=1.0) if rare else effect for effect, rare in zip(found, too_rare, strict=True)]
+
+    def effect(self, pairs: Pairs) -> Effect:
+        """Test whether guidance raises the objective."""
+        return self._objective.test(*self._sides(pairs, self._objective), pairs.changed, self._comparison)
+
+    def constraints(self, pairs: Pairs) -> tuple[ConstraintCheck, ...]:
+        """Check every constraint."""
+        return tuple(
+            ConstraintCheck.of(
+                one,
+                one.objective.test(
+                    *self._sides(pairs, one.objective), pairs.changed, self._comparison_by(one.objective)
+                ),
+            )
+            for one in self._constraints
+        )
+
+
+def _blocks(play: PairedPlay, seeds: dict[int, int]) -> PlayedBlocks:
+    guided = [play.pairs(number, seeds[number]).guided for number in range(len(play.treatments))]
+    base = play.record.result
+    return PlayedBlocks(play.setup, tuple(play.record.seeds[: len(base)].tolist()), (base, *guided))

@@ -1,0 +1,145 @@
+"""Figures of whole blocks of episodes by every objective, whichever was asked for.
+
+A gain in one figure may be bought with a loss in another, which nobody sees who looks at one alone.
+
+- `Figure`: a number with its interval; `figures`: those of some episodes.
+- `effects`: guided against unguided episodes, by every objective; `effect_by`: by one.
+- `check_constraints`: whether guidance is shown to keep to the constraints.
+- `figure_rows`: all of them as plain rows, for JSON; `figure_table`: as a table of words, for terminal and report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from legible.evaluation.changed import resamples_for
+from legible.evaluation.failures import WorstCase
+from legible.evaluation.objectives import OBJECTIVES, ConstraintCheck, Objective, find_objective, parse_constraints
+from legible.evaluation.ranks import rank_interval
+from legible.evaluation.statistics import Effect, standard_error
+from legible.evaluation.units import UnitResult
+from legible.formatting import capitalise, number, percent, signed
+from legible.settings import EvaluationSettings, Method
+
+_CONFIDENCE = 0.95
+
+
+class Figure(NamedTuple):
+    """A number of some episodes, as people read it, and its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def figures(episodes: UnitResult) -> dict[str, Figure]:
+    """Return the figures of some episodes by every objective that they tell; failed episodes are left out."""
+    played = episodes.played
+    return {objective.name: _figure(objective, played) for objective in _told(played)}
+
+
+def _told(*blocks: UnitResult) -> list[Objective]:
+    """The objectives that blocks of episodes tell about."""
+    told = [objective for objective in OBJECTIVES.values() if min(len(block) for block in blocks) > 1]
+    if any(np.isnan(block.success).any() for block in blocks):
+        told = [objective for objective in told if objective.name != "success"]
+    if not any(block.costs.any() for block in blocks):
+        told = [objective for objective in told if objective.name != "cost"]
+    return told
+
+
+def _figure(objective: Objective, episodes: UnitResult) -> Figure:
+    values = objective.values(episodes)
+    low, high = _interval(objective, values)
+    ends = sorted((objective.shown(low), objective.shown(high)))
+    return Figure(objective.shown(objective.value(episodes)), ends[0], ends[1])
+
+
+def _interval(objective: Objective, values: NDArray[np.float64]) -> tuple[float, float]:
+    n, tail = len(values), (1.0 - _CONFIDENCE) / 2.0
+    if objective.ranks is not None:
+        return rank_interval(values, objective.ranks, resamples=resamples_for(1), rng_seed=0)
+    if objective.is_binary:
+        yes = int(values.sum())
+        low = float(stats.beta.ppf(tail, yes, n - yes + 1)) if yes else 0.0
+        return low, float(stats.beta.isf(tail, yes + 1, n - yes)) if yes < n else 1.0
+    half = float(stats.t.isf(tail, n - 1)) * standard_error(values)
+    return float(values.mean()) - half, float(values.mean()) + half
+
+
+def effect_by(
+    objective: Objective, results: Sequence[UnitResult], guided: UnitResult, base: UnitResult, method: Method
+) -> Effect:
+    """Return the effect of guidance on an objective; episodes that failed count at their worst among all results."""
+    if guided is base:  # what failed is the same on both sides
+        return objective.compare(*(WorstCase(results, objective.value).of(base, base)[:1] * 2), method=method)
+    return objective.compare(*WorstCase(results, objective.value).of(guided, base), method=method)
+
+
+def effects(
+    results: Sequence[UnitResult], guided: UnitResult, base: UnitResult, method: Method = "racing"
+) -> dict[str, Effect]:
+    """Return the effect of guidance by every objective that the episodes tell; above 0 is better, for costs, too."""
+    told = _told(guided.played, base.played)
+    return {objective.name: effect_by(objective, results, guided, base, method) for objective in told}
+
+
+def check_constraints(
+    settings: EvaluationSettings, results: Sequence[UnitResult], guided: UnitResult, base: UnitResult
+) -> tuple[ConstraintCheck, ...]:
+    """Check the constraints of the settings on guided and unguided episodes of the same seeds."""
+    return tuple(
+        ConstraintCheck.of(one, effect_by(one.objective, results, guided, base, settings.method))
+        for one in parse_constraints(settings.constraint)
+    )
+
+
+def figure_rows(blocks: Mapping[str, UnitResult], changes: Mapping[str, Effect] | None = None) -> list[dict[str, Any]]:
+    """Return a row an objective: its name and words, and for every block of episodes value, low and high.
+
+    Parameters
+    ----------
+    blocks
+        Episodes by name, such as "base" and "guided".
+    changes
+        Effects of guidance by objective, which become "difference" in the rows.
+    """
+    found = {name: figures(episodes) for name, episodes in blocks.items()}
+    told = [objective for objective in OBJECTIVES.values() if all(objective.name in of for of in found.values())]
+    return [
+        {"objective": objective.name, "words": objective.words}
+        | {name: found[name][objective.name]._asdict() for name in blocks}
+        | ({"difference": _shown_effect(objective, changes[objective.name])} if changes else {})
+        for objective in told
+    ]
+
+
+def _shown_effect(objective: Objective, effect: Effect) -> dict[str, Any]:
+    ends = sorted((objective.shown(effect.low), objective.shown(effect.high)))
+    return {
+        "value": objective.shown(effect.mean),
+        "low": ends[0],
+        "high": ends[1],
+        "p": effect.p,
+        "detectable": effect.detectable,
+    }
+
+
+def figure_table(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the columns and the lines of a table of rows as `figure_rows` makes them, with 95 % intervals."""
+    names = [name for name in (rows[0] if rows else {}) if name not in ("objective", "words")]
+    columns = ("on fresh seeds, with 95 % intervals", *names)
+    return columns, [(capitalise(row["words"]), *(_shown(row, name) for name in names)) for row in rows]
+
+
+def _shown(row: Mapping[str, Any], name: str) -> str:
+    write = percent if find_objective(row["objective"]).is_binary else number
+    if name == "difference":
+        write = signed
+    cell = row[name]
+    return f"{write(cell['value'])} ({write(cell['low'])} to {write(cell['high'])})"

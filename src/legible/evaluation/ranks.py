@@ -1,0 +1,158 @@
+"""Figures that are means of some ranks (the median, the worst tenth), and their test on pairs of episodes.
+
+Such a figure is compared as the difference of two figures, that of the guided episodes and that of the unguided ones,
+never as a figure of the differences: half of the pairs may gain while the median falls. Whole pairs are resampled, so
+that what is common to both sides of a pair stays common.
+
+- `Ranks`: which ranks; `MEDIAN`, `WORST_TENTH`.
+- `rank_test`: guided against unguided episodes of the same seeds.
+- `rank_interval`: the figure of some episodes with its interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import stats
+
+from legible.evaluation.statistics import POWER, Effect
+from legible.streams import GOLDEN, check_seed, key_of_seed, mix
+
+
+class Ranks(NamedTuple):
+    """A range of ranks, by the number of episodes: from the first, counted from 0, up to but not including the last."""
+
+    first: Callable[[int], int]
+    last: Callable[[int], int]
+
+    def figure(self, values: NDArray[np.float64]) -> float:
+        """The mean of the values with these ranks, the smallest value first."""
+        n = len(values)
+        return float(np.sort(values)[self.first(n) : self.last(n)].mean())
+
+
+MEDIAN = Ranks(lambda n: (n - 1) // 2, lambda n: n // 2 + 1)
+WORST_TENTH = Ranks(lambda _: 0, lambda n: math.ceil(n / 10))
+
+
+def rank_test(
+    guided: NDArray[np.float64],
+    base: NDArray[np.float64],
+    changed: NDArray[np.bool_],
+    ranks: Ranks,
+    *,
+    invented_loss: float,
+    resamples: int,
+    rng_seed: int,
+    alpha: float = 0.05,
+    confidence: float = 0.95,
+) -> Effect:
+    """Test whether the guided figure is greater, by a bootstrap of whole pairs.
+
+    A resample shows no gain when its guided figure is not above its unguided one; p is the share of these. One invented
+    pair, a middling episode that guidance made worse by the largest loss, but not worse than the worst episode, is
+    resampled with the others, for harm that is too rare to have been seen (for the upper end of the interval the same
+    with both sides exchanged).
+
+    Parameters
+    ----------
+    guided, base
+        What is compared, an entry a seed.
+    changed
+        Which episodes guidance changed. Nothing changed: p is 1.
+    ranks
+        Which figure.
+    invented_loss, resamples, rng_seed, alpha, confidence
+        As for `legible.evaluation.changed.changed_mean_test`.
+
+    >>> base = np.arange(40.0)
+    >>> effect = rank_test(base + 5, base, base >= 0, MEDIAN, invented_loss=1.0, resamples=2000, rng_seed=0)
+    >>> effect.mean, effect.p < 0.05
+    (5.0, True)
+    """
+    n, changes = len(base), int(changed.sum())
+    mean = ranks.figure(guided) - ranks.figure(base)
+    if not changes:
+        return Effect(mean, 0.0, mean, mean, 1.0, None, 0, n)
+    loss = max(0.0, invented_loss, float((base - guided).max())) or float(np.abs(guided - base).max())
+    differences = np.sort(_with_invented_pair(guided, base, loss, ranks, resamples, rng_seed))
+    gain = max(0.0, invented_loss, float((guided - base).max())) or float(np.abs(guided - base).max())
+    turned = np.sort(_with_invented_pair(base, guided, gain, ranks, resamples, rng_seed))
+    tail = (1.0 - confidence) / 2.0
+    error = float(differences.std(ddof=1))
+    needed = mean - min(_quantile(differences, alpha), mean)
+    return Effect(
+        mean=mean,
+        error=error,
+        low=min(_quantile(differences, tail), mean),
+        high=max(-_quantile(turned, tail), mean),
+        p=(1 + int(np.count_nonzero(differences <= 0.0))) / (1 + resamples) if mean > 0.0 else 1.0,
+        detectable=needed + float(stats.norm.ppf(POWER)) * error,
+        changed=changes,
+        seeds=n,
+    )
+
+
+def rank_interval(
+    values: NDArray[np.float64], ranks: Ranks, *, resamples: int, rng_seed: int, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Return the interval of a figure of some episodes, by their bootstrap."""
+    found = np.sort(_resampled_figures(values[:, None], ranks, resamples, rng_seed)[:, 0])
+    tail = (1.0 - confidence) / 2.0
+    return _quantile(found, tail), -_quantile(-found[::-1], tail)
+
+
+def _quantile(ascending: NDArray[np.float64], tail: float) -> float:
+    """The value that a share of at most `tail` of the resamples does not exceed, p's own way of counting."""
+    return float(ascending[max(0, math.floor(tail * (1 + len(ascending))) - 1)])
+
+
+def _with_invented_pair(
+    better: NDArray[np.float64], worse: NDArray[np.float64], loss: float, ranks: Ranks, resamples: int, rng_seed: int
+) -> NDArray[np.float64]:
+    """Resampled differences of the figures, of the pairs and one that lost."""
+    middling, worst = float(np.median(worse)), float(min(better.min(), worse.min()))
+    pairs = np.stack([np.append(better, max(middling - loss, worst)), np.append(worse, middling)], axis=1)
+    figures = _resampled_figures(pairs, ranks, resamples, rng_seed)
+    differences: NDArray[np.float64] = figures[:, 0] - figures[:, 1]
+    return differences
+
+
+def _resampled_figures(
+    columns: NDArray[np.float64], ranks: Ranks, resamples: int, rng_seed: int
+) -> NDArray[np.float64]:
+    """Figures of the columns in every resample of the rows."""
+    n = len(columns)
+    order = np.argsort(columns, axis=0, kind="stable")
+    key = key_of_seed(np.uint64(check_seed(rng_seed) % 2**64))
+    return _figures_of_resamples(columns, order, ranks.first(n), ranks.last(n), resamples, np.uint64(key))
+
+
+@njit(cache=True)
+def _figures_of_resamples(
+    columns: NDArray[np.float64], order: NDArray[np.int64], first: int, last: int, resamples: int, key: np.uint64
+) -> NDArray[np.float64]:
+    n, width = columns.shape
+    figures, times = np.empty((resamples, width)), np.empty(n, np.int64)
+    size, count = np.uint64(n), np.uint64(key)
+    for b in range(resamples):
+        times[:] = 0
+        for _ in range(n):
+            count += GOLDEN
+            times[((mix(count) >> np.uint64(32)) * size) >> np.uint64(32)] += 1
+        for column in range(width):
+            rank, total, place = 0, 0.0, 0
+            while rank < last:
+                row = order[place, column]
+                after = rank + times[row]
+                within = min(after, last) - max(rank, first)
+                if within > 0:
+                    total += within * columns[row, column]
+                rank, place = after, place + 1
+            figures[b, column] = total / (last - first)
+    return figures

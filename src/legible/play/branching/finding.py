@@ -1,0 +1,266 @@
+"""Which way of branching an environment gets, after trying.
+
+- `find_way`: tries the ways, quickest first; `FoundWay`: the first that gives what was recorded, to the bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.engines import LocalProcesses, UnitFailedError, run_one
+from legible.environments import Env, EnvironmentSpec, as_environment, check_playable, map_arrays
+from legible.errors import LegibleError
+from legible.play.acting import RandomChooser
+from legible.play.branching.generators import can_reseed, holds_module
+from legible.play.branching.own_state import own_state
+from legible.play.branching.points import BranchingError, Point
+from legible.play.branching.ways import WAYS, Branching, Way, make_branching
+from legible.play.slots import BatchSlots, Slots, SpaceSlots, make_space_slots
+
+MOST_STEPS, MOST_SECONDS = 250, 2.0  # of the episode that is recorded
+STEPS_ON = 50  # that are compared from each of its points on
+CHILD_SECONDS = 60.0
+
+Futures = Literal["random", "nothing random", "cannot be reseeded"]
+"""What new futures are: different ones; always the same, because nothing is random after the start; not to be had."""
+
+
+@dataclass(frozen=True)
+class FoundWay:
+    """How an environment is brought into a state that was visited.
+
+    Parameters
+    ----------
+    way
+        One of `legible.play.WAYS`; None where there is none.
+    futures
+        What new futures are, in the episode that was tried.
+    problem
+        Why there is no way, or why not a quicker one.
+    """
+
+    way: Way | None
+    futures: Futures
+    problem: str = ""
+
+    def __str__(self) -> str:
+        if self.way is None:
+            return self.problem
+        said = {
+            "random": "new futures differ",
+            "nothing random": "nothing is random after the start",
+            "cannot be reseeded": "new futures cannot be had",
+        }[self.futures]
+        return f"{WAYS[self.way]}; {said}"
+
+
+def find_way(environment: str | EnvironmentSpec | Env, *, seed: int = 0, time_limit: float | None = None) -> FoundWay:
+    """Find out how an environment is brought into a state that was visited.
+
+    An episode of random actions is recorded; then the ways are tried on it, quickest first: from some of its points the
+    actions are repeated, and all that is seen and earned must be what was recorded, to the bit, also when another
+    episode goes on from the same state in between. Copies are tried in a process of their own, because some
+    environments do not survive them.
+
+    Parameters
+    ----------
+    environment
+        The environment. Objects are never copied, because others may hold them.
+    seed
+        Of the episode.
+    time_limit
+        Seconds after which a way is given up, for environments that hang; all ways are then tried in another process.
+    """
+    made = as_environment(environment)
+    if not isinstance(made, EnvironmentSpec):
+        return _first_that_works(made, seed, None)
+    return _find(made, seed, time_limit)
+
+
+@lru_cache(maxsize=64)
+def _find(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> FoundWay:
+    return _first_that_works(spec, seed, time_limit)
+
+
+def _first_that_works(environment: EnvironmentSpec | Env, seed: int, time_limit: float | None) -> FoundWay:
+    problems: list[str] = []
+    for way in _candidates(environment):
+        try:
+            if way == "copy" or time_limit is not None:
+                with LocalProcesses(1) as engine:
+                    futures = run_one(engine, try_way, environment, (way, seed), time_limit or CHILD_SECONDS)
+            else:
+                futures = try_way(environment, (way, seed))
+        except UnitFailedError as error:
+            problems.append(f"{way}: {error}")
+        except LegibleError as error:
+            problems.append(str(error))
+        else:
+            return FoundWay(way, futures, " ".join(problems))
+    return FoundWay(None, "cannot be reseeded", problems[-1])
+
+
+def _candidates(environment: EnvironmentSpec | Env) -> list[Way]:
+    if isinstance(environment, EnvironmentSpec):
+        with _opened_slots(environment, "rows") as slots:
+            if isinstance(slots, BatchSlots):
+                return ["rows"]
+        env = environment.make()
+    else:
+        env = environment
+    try:
+        ways: list[Way] = ["own state"] if own_state(env) is not None else []
+        # Worlds of Box2D end the process in the first step after a copy.
+        copied = isinstance(environment, EnvironmentSpec) and not _holds_box2d(env)
+        return [*ways, "copy", "replay"] if copied else [*ways, "replay"]
+    finally:
+        if isinstance(environment, EnvironmentSpec):
+            env.close()
+
+
+def _holds_box2d(env: Env) -> bool:
+    with suppress(Exception):  # which is told where the ways are tried
+        env.reset(seed=0)
+    return holds_module(env, "Box2D")
+
+
+@contextmanager
+def _opened_slots(environment: EnvironmentSpec | Env, way: Way) -> Iterator[Slots | None]:
+    """Two slots, of the native batch for copies of rows (None where it has none), else of single environments."""
+    if way == "rows":
+        batch = environment.make_batch(2) if isinstance(environment, EnvironmentSpec) else None
+        slots: Any = None if batch is None else BatchSlots(batch)
+        if slots is not None and not slots.can_copy:
+            slots.close()
+            slots = None
+    else:
+        slots = make_space_slots(environment, 2)
+        check_playable(slots.observation_space, slots.action_space)
+    try:
+        yield slots
+    finally:
+        if slots is not None and isinstance(environment, EnvironmentSpec):
+            slots.close()
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """One episode of random actions, as row 0 showed it."""
+
+    seed: int
+    actions: NDArray[Any]
+    observations: Sequence[Any]  # one more than actions
+    rewards: Sequence[float]
+    over: Sequence[bool]
+
+    def points(self) -> list[Point]:
+        n = len(self.actions)
+        steps = sorted({0, n // 3, max(0, n - STEPS_ON // 2)} - {n})
+        return [Point(self.seed, step, self.actions, self.observations[step]) for step in steps]
+
+
+def try_way(environment: EnvironmentSpec | Env, what: tuple[Way, int]) -> Futures:
+    """Try one way on one episode of random actions; raise `BranchingError` where it does not give what was recorded."""
+    way, seed = what
+    with _opened_slots(environment, way) as slots:
+        if slots is None:
+            raise BranchingError("the environment has no native batch whose rows can be copied.")
+        recorded = _record(slots, seed)
+        branching = make_branching(slots, way)
+        points = recorded.points()
+        states = branching.visit(points)
+        futures: set[bytes] = set()
+        for i, point in enumerate(points):
+            here = states[np.array([i])]
+            _repeat(branching, here, point, recorded)
+            # Once more: what was kept must not have moved.
+            _repeat(branching, here, point, recorded)
+        if way != "rows" and not can_reseed(slots.environments[0]):  # type: ignore[attr-defined]
+            return "cannot be reseeded"
+        for i, point in enumerate(points):
+            here = states[np.array([i])]
+            futures = {_new_future(branching, here, point, recorded, seed=1 + number) for number in range(3)}
+            if len(futures) > 1:
+                return "random"
+        return "nothing random"
+
+
+def _record(slots: Slots, seed: int) -> _Recorded:
+    """Record an episode of random actions in row 0, long enough to meet the usual time limits."""
+    rng = np.random.default_rng(seed)
+    chooser = RandomChooser(slots, seed) if isinstance(slots, SpaceSlots) else None
+    slots.start(np.array([0]), [seed])
+    active = np.arange(slots.n) == 0
+    actions: list[NDArray[Any]] = []
+    seen, rewards, over = [_shown(slots, 0)], [], [False]
+    started = time.monotonic()
+    while not over[-1] and len(actions) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
+        nobody = np.zeros(slots.n, np.int64)
+        chosen = rng.integers(slots.n_actions, size=slots.n) if chooser is None else chooser(None, nobody, nobody)[0]
+        slots.step(chosen, active)
+        actions.append(np.array(chosen[0]))
+        seen.append(_shown(slots, 0))
+        rewards.append(float(slots.rewards[0]))
+        over.append(bool(slots.terminated[0] or slots.truncated[0]))
+    return _Recorded(seed, np.array(actions), seen, rewards, over[1:])
+
+
+def _shown(slots: Slots, row: int) -> Any:
+    return map_arrays(lambda column: column[row].copy(), slots.observations)
+
+
+def _same(one: Any, two: Any) -> bool:
+    agree: list[bool] = []
+    map_arrays(lambda a, b: agree.append(a.tobytes() == b.tobytes()), one, two)
+    return all(agree)
+
+
+def _repeat(branching: Branching, state: Any, point: Point, recorded: _Recorded) -> None:
+    """Go on from a point as recorded, while the last row goes on from the same point in another way."""
+    slots = branching.slots
+    last = slots.n - 1
+    for row in dict.fromkeys((0, last)):
+        branching.start(np.array([row]), state, future="same")
+    other = True
+    for step in range(point.step, min(point.step + STEPS_ON, len(recorded.actions))):
+        if not _same(_shown(slots, 0), recorded.observations[step]):
+            raise _apart(recorded.seed, point.step, step)
+        actions = np.repeat(recorded.actions[step][None], slots.n, axis=0)
+        if last:
+            actions[last] = recorded.actions[point.step]
+        slots.step(actions, np.array([row == 0 or (other and row == last) for row in range(slots.n)]))
+        other = other and last > 0 and not (slots.terminated[last] or slots.truncated[last])
+        over = bool(slots.terminated[0] or slots.truncated[0])
+        same = float(slots.rewards[0]) == recorded.rewards[step] and over == recorded.over[step]
+        if not same or not _same(_shown(slots, 0), recorded.observations[step + 1]):
+            raise _apart(recorded.seed, point.step, step + 1)
+
+
+def _new_future(branching: Branching, state: Any, point: Point, recorded: _Recorded, seed: int) -> bytes:
+    """What is seen and earned when the recorded actions are taken in a new future."""
+    slots = branching.slots
+    branching.start(np.array([0]), state, future="new", seeds=[seed])
+    active = np.arange(slots.n) == 0
+    seen: list[bytes] = []
+    for step in range(point.step, min(point.step + STEPS_ON, len(recorded.actions))):
+        slots.step(np.repeat(recorded.actions[step][None], slots.n, axis=0), active)
+        map_arrays(lambda column: seen.append(column[0].tobytes()), slots.observations)
+        seen.append(np.float64(slots.rewards[0]).tobytes())
+        if slots.terminated[0] or slots.truncated[0]:
+            break
+    return b"".join(seen)
+
+
+def _apart(seed: int, point: int, step: int) -> BranchingError:
+    return BranchingError(
+        f"from step {point} on, the same actions do not give the same episode (seed {seed}, step {step}): all that is "
+        "random must come from self.np_random, seeded by reset(seed=…), and nothing be kept outside the environment."
+    )

@@ -1,0 +1,83 @@
+"""Where an environment draws random numbers.
+
+- `find_generators`: the random generators inside an environment and its wrappers.
+- `reseed`: gives them other numbers from here on; `can_reseed`: whether that is all that can be random.
+- `holds_module`: whether objects of some package are inside.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from legible.environments import Env
+from legible.environments.array_envs import ArrayEnv
+
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), np.generic, np.ndarray, type)
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+# Attributes of environments that draw random numbers where no generator of Python's is: Atari's emulator.
+_HIDDEN = ("ale",)
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    """What an object is made of, as far as Python can see it."""
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, (list, tuple, set, frozenset, deque)):
+        yield from value
+    else:
+        yield from getattr(value, "__dict__", {}).values()
+        for kind in type(value).__mro__:
+            slots = kind.__dict__.get("__slots__", ())
+            names = (slots,) if isinstance(slots, str) else slots
+            yield from (getattr(value, name) for name in names if isinstance(name, str) and hasattr(value, name))
+
+
+def _walk(root: Any) -> Iterator[Any]:
+    """Everything that is reachable from an object, in a fixed order, each once; modules and functions are left out."""
+    seen: set[int] = set()
+    waiting = deque([root])
+    while waiting:
+        value = waiting.popleft()
+        if id(value) in seen or isinstance(value, _PLAIN) or type(value).__name__ in ("module", "function"):
+            continue
+        seen.add(id(value))
+        yield value
+        if not isinstance(value, _GENERATORS):
+            waiting.extend(_inside(value))
+
+
+def find_generators(env: Env) -> list[Any]:
+    """Return all generators of random numbers inside an environment and its wrappers, in a fixed order."""
+    return [value for value in _walk(env) if isinstance(value, _GENERATORS)]
+
+
+def holds_module(env: Env, package: str) -> bool:
+    """Whether an object whose class comes from a package is inside an environment."""
+    return any(type(value).__module__.partition(".")[0] == package for value in _walk(env))
+
+
+def can_reseed(env: Env) -> bool:
+    """Whether everything random in an environment can be given other numbers, as far as can be seen from outside."""
+    inner = env.unwrapped
+    if isinstance(inner, ArrayEnv):
+        return True
+    return not any(hasattr(inner, name) for name in _HIDDEN) and bool(find_generators(env))
+
+
+def reseed(env: Env, seed: int) -> None:
+    """Let what is random from here on follow from a seed; the state stays as it is."""
+    inner = env.unwrapped
+    if isinstance(inner, ArrayEnv):
+        inner.reseed(seed)
+    for i, generator in enumerate(find_generators(env)):
+        numbers = np.random.SeedSequence([seed, i])
+        if isinstance(generator, np.random.Generator):
+            bits: Any = type(generator.bit_generator)
+            generator.bit_generator.state = bits(numbers).state
+        else:
+            generator.seed(int(numbers.generate_state(1)[0]))

@@ -1,0 +1,63 @@
+"""The paper's baselines in a study: evaluating one, and which have been evaluated.
+
+- `BASELINES`: their names; `check_baseline`: whether a word is one.
+- `evaluate_baseline`: random testing or random rules, as the rule sets are evaluated.
+- `read_played_baselines`, `write_played_baselines`: which ones the folder holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from legible.errors import LegibleError
+from legible.evaluation import Evaluation, evaluate
+from legible.evaluation.baselines import random_rule_sets, random_tests
+from legible.files import read_json, write_json
+
+if TYPE_CHECKING:
+    from legible.study.study import Study
+
+BASELINES = ("block", "enforce", "rules")
+_FILE = "baselines.json"
+
+
+def check_baseline(kind: str) -> None:
+    """Refuse anything but the name of a baseline."""
+    if kind not in BASELINES:
+        raise LegibleError(f"there is no baseline {kind!r}; they are 'block', 'enforce' and 'rules'.")
+
+
+def evaluate_baseline(study: Study, kind: str) -> Evaluation:
+    """Evaluate a baseline of a study whose own rule sets are known."""
+    mined, sets, actions = [found.rule for found in study.mining.rules], study.rule_sets, len(study.space.actions)
+    if kind == "rules":
+        treatments: list[Any] = list(random_rule_sets(mined, sets, actions, len(sets), seed=study.seed))
+    else:
+        count, changes = study.settings.baselines.random_tests, study.settings.baselines.changes
+        tests = random_tests(actions, count, enforce=kind == "enforce", seed=study.seed, changes=changes)
+        treatments = list(tests)
+    return evaluate(
+        study.setup(treatments),
+        seed=study.seed,
+        settings=study.settings.evaluation,
+        stage="random rules" if kind == "rules" else "random tests",
+        run=study.runner(f"baseline {kind}"),
+    )
+
+
+def read_played_baselines(folder: Path, key: str) -> list[str]:
+    """Return the baselines that have been evaluated in a folder."""
+    path = folder / _FILE
+    try:
+        return [str(kind) for kind in read_json(path, key, "delete it and run the baselines again")["done"]]
+    except FileNotFoundError:
+        return []
+    except (KeyError, TypeError) as error:
+        raise LegibleError(f"{path}: is damaged; delete it and run the baselines again.") from error
+
+
+def write_played_baselines(folder: Path, kinds: Sequence[str], key: str) -> None:
+    """Write down which baselines have been evaluated in a folder."""
+    write_json(folder / _FILE, {"done": list(kinds)}, key)

@@ -1,0 +1,149 @@
+"""The references of a study: random play, constant choices, and other policies that its folder names.
+
+- `compare_with_references`: plays them.
+- `OtherPolicies`: other policies, named in a file of the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from legible.errors import LegibleError
+from legible.evaluation import Reference, References, compare_references
+from legible.evaluation.references import plain_references
+from legible.files import DamagedFileError, read_json, write_json
+from legible.play import STAGES, Experiences, Known, check_policy
+from legible.policies import Policy, with_choices
+from legible.study.fingerprint import fingerprint_of
+from legible.study.inputs import found_again, load_policy_for
+
+if TYPE_CHECKING:
+    from legible.study.study import Study
+
+_ADVICE = "delete it and give the policies (--other) again"
+# What the study's own policy and its seeds are called in tables.
+_TAKEN = frozenset(("the policy alone", "guided", "seed"))
+
+
+def compare_with_references(study: Study, others: Sequence[Reference]) -> References:
+    """Compare the policy of a study, alone and guided, with random play, constant choices and other policies."""
+    settings = study.settings
+    plain, left_out = _plain_references(study)
+    references = [*plain, *others]
+    of = STAGES["references"].episodes(settings, Known(0, 0, references=len(references)))
+    return compare_references(
+        study.setup(),
+        references,
+        study.improvement.final_blocks,
+        seed=study.seed,
+        settings=settings.references,
+        alpha=settings.evaluation.alpha,
+        most_failed=settings.most_failed,
+        notes=[left_out] if left_out else [],
+        run=study.runner("references", of=of),
+    )
+
+
+def _plain_references(study: Study) -> tuple[list[Reference], str]:
+    space = study.space
+    names = [space.action_names[group.choices] for group in space.groups]
+    return plain_references(names, study.settings.references.most_constants, _typical_choices(study.experiences))
+
+
+def _typical_choices(experiences: Experiences) -> list[int]:
+    """For every group of choices the one that the policy takes most often."""
+    space, chosen = experiences.space, experiences.actions.reshape(len(experiences), -1)
+    counts = [np.bincount(chosen[:, g], minlength=len(space.actions)) for g in range(len(space.groups))]
+    return [int(np.argmax(count)) for count in counts]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What the file says of a policy: the path or address that it was given by ("" for an object), its fingerprint."""
+
+    name: str
+    source: str
+    fingerprint: str
+
+
+class OtherPolicies:
+    """Other policies of a study, by their names in a file of its folder; loaded only where they have to play.
+
+    Parameters
+    ----------
+    study, key
+        The study, and the key of its files.
+    typed
+        Whether a person named the policies of the file, which then may be code.
+    """
+
+    def __init__(self, study: Study, key: str, *, typed: bool) -> None:
+        self._study, self._path, self._key, self._typed = study, study.folder / "others.json", key, typed
+        self._loaded: dict[str, Policy] = {}
+
+    def add(self, given: Mapping[str, str | Path | Policy]) -> None:
+        """Add the policies that a person gives, by name."""
+        taken = _TAKEN | {reference.name for reference in _plain_references(self._study)[0]}
+        entries = {entry.name: entry for entry in self._entries()}
+        for name, source in given.items():
+            if name in taken:
+                raise LegibleError(f"--other {name}=…: this name is taken; give the policy another one.")
+            policy = with_choices(load_policy_for(self._study.environment, source), self._study.space)
+            path = found_again(str(source)) if isinstance(source, (str, Path)) else ""
+            entries[name], self._loaded[name] = _Entry(name, path, self._identify(policy)), policy
+        write_json(self._path, {"others": [asdict(entry) for entry in entries.values()]}, self._key)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The paths or addresses of those that were given by one, by name."""
+        return {entry.name: entry.source for entry in self._entries() if entry.source}
+
+    def references(self, *, load: bool) -> list[Reference]:
+        """Return them as references; without `load` their episodes can only be read."""
+        return [
+            Reference(entry.name, fingerprint=entry.fingerprint, policy=self._policy(entry) if load else None)
+            for entry in self._entries()
+        ]
+
+    def _entries(self) -> tuple[_Entry, ...]:
+        try:
+            document = read_json(self._path, self._key, _ADVICE)
+        except FileNotFoundError:
+            return ()
+        try:
+            found = tuple(_Entry(**entry) for entry in document["others"])
+            if not all(isinstance(value, str) for entry in found for value in asdict(entry).values()):
+                raise TypeError
+        except (KeyError, TypeError) as error:
+            raise DamagedFileError(f"{self._path}: is damaged; {_ADVICE}.") from error
+        return found
+
+    def _policy(self, entry: _Entry) -> Policy:
+        """Return the policy of an entry, which must act as it did when it was given."""
+        if entry.name not in self._loaded:
+            if not entry.source:
+                raise LegibleError(
+                    f"the other policy {entry.name!r} was an object in memory, which the folder cannot hold; give it "
+                    f"again, or delete {self._path} to go on without other policies."
+                )
+            loaded = load_policy_for(self._study.environment, entry.source, typed=self._typed)
+            policy = with_choices(loaded, self._study.space)
+            if self._identify(policy) != entry.fingerprint:
+                raise LegibleError(
+                    f"{entry.source}: acts otherwise than when it was given as another policy; give it again "
+                    f"(--other '{entry.name}={entry.source}')."
+                )
+            self._loaded[entry.name] = policy
+        return self._loaded[entry.name]
+
+    def _identify(self, policy: Policy) -> str:
+        """Check that a policy fits, and return its fingerprint."""
+        study = self._study
+        check_policy(policy, len(study.space), len(study.space.actions))
+        limit = study.settings.time_limit or None
+        return fingerprint_of(policy, study.environment, engine=study.engine, time_limit=limit)

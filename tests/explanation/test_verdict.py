@@ -1,0 +1,169 @@
+"""The verdict: what matters most comes first, and nothing is called a repair that a plain way to act outdoes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from explanation.test_explanation import WALLS, study, verdict
+from legible.evaluation import PlayedBlocks, QuotedReference, Reference, References, Sample
+from legible.evaluation.statistics import paired
+from legible.explanation import imitated_reference, is_repair, verdict_sentence
+from legible.improvement import Improvement
+from legible.rules import RuleSet
+from legible.settings import ImprovementSettings
+from played_blocks import with_returns
+
+RANDOM, BRAKE, OTHER = Reference("random play"), Reference("always Brake", (1,)), Reference("Mended", fingerprint="x")
+DOUBTED = study(verdict(WALLS, 1.0, confirmed=False))
+CONFIRMED = study(verdict(WALLS, 1.0), verdict(WALLS, 1.0, confirmed=None, p=0.5))
+NOISE = np.array([-1.0, 1.0] * 10)
+
+
+def improvement(base: float, guided: float | None = None, *, success: float = np.nan) -> Improvement:
+    """A composition, or none, with mean returns that vary a little from seed to seed."""
+    blocks = [base + NOISE] if guided is None else [base + NOISE, guided - 0.5 * NOISE]
+    final = with_returns(*blocks)
+    results = tuple(replace(result, success=np.full(20, success)) for result in final.results)
+    final = PlayedBlocks(final.setup, final.seeds, results)
+    composition = RuleSet(() if guided is None else WALLS)
+    effect = paired(results[-1].returns, results[0].returns)
+    return Improvement((), composition, (), Sample.of(results[0]), effect, final, ImprovementSettings())
+
+
+def references(made: Improvement, returns: dict[Reference, float], *, sure: bool = True) -> References:
+    """References with mean returns; `sure`: those that are better were so on the seeds of the choice."""
+    quoted = []
+    for reference, mean in sorted(returns.items(), key=lambda item: -item[1]):
+        (result,) = with_returns(mean + 0.1 * NOISE).results
+        base, guided = made.final_blocks.base.returns, made.final_blocks.results[-1].returns
+        over = paired(result.returns, base)
+        beats = sure and over.low > 0
+        quoted.append(
+            QuotedReference(reference, result, Sample.of(result), over, paired(result.returns, guided), beats)
+        )
+    return References(Sample.of(made.final_blocks.base), (), tuple(quoted))
+
+
+def told(made: Improvement, returns: dict[Reference, float], evaluation=DOUBTED, **options: bool) -> str:
+    return verdict_sentence(evaluation, made, references(made, returns, **options))
+
+
+def taking(made: Improvement, *counts: int) -> Improvement:
+    """The same with choices counted in each of the 20 steps of every episode."""
+    blocks = made.final_blocks
+    results = (*blocks.results[:-1], replace(blocks.results[-1], taken=np.tile(counts, (20, 1))))
+    return replace(made, final_blocks=PlayedBlocks(blocks.setup, blocks.seeds, results))
+
+
+def test_a_reference_that_beats_the_policy_comes_first() -> None:
+    text = told(improvement(72.0), {BRAKE: 763.0, RANDOM: 50.0})
+    assert text.startswith("Always Brake returns 763; the policy returns 72. ")
+    assert "No weakness" not in text
+    assert "The only rule set tested looked like a weakness, but fresh seeds confirm none." in text
+    text = told(improvement(72.0, 210.0), {BRAKE: 763.0, RANDOM: 50.0}, CONFIRMED)
+    assert text.startswith(
+        "Always Brake returns 763; the policy returns 72, guided 210. "
+        "One of the 2 rule sets tested reveals a confirmed weakness. "
+    )
+
+
+def test_another_policy_that_is_better_comes_first_as_well() -> None:
+    assert told(improvement(72.0), {OTHER: 90.0, RANDOM: 10.0}).startswith("Mended returns 90; the policy returns 72. ")
+
+
+def test_a_reference_that_beats_only_the_guided_policy_comes_first() -> None:
+    text = told(improvement(72.0, 30.0), {BRAKE: 60.0, RANDOM: 10.0})
+    assert text.startswith("Always Brake returns 60; the policy returns 72, guided 30. ")
+    assert "do not use them" in text
+
+
+def test_a_composition_that_is_no_better_than_the_best_reference_is_no_repair() -> None:
+    made = improvement(72.0, 210.0)
+    beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
+    text = verdict_sentence(CONFIRMED, made, beside)
+    assert "raise the mean return from 72 to 210" in text
+    assert text.endswith("That is no better than always Brake, which returns 763, and no repair.")
+    assert not is_repair(made, beside)
+    assert imitated_reference(made, beside) is None
+
+
+@pytest.mark.parametrize(("braked", "imitates"), [(18, True), (17, False)])
+def test_nine_in_ten_steps_of_one_choice_imitate_it(braked: int, imitates: bool) -> None:
+    made = taking(improvement(72.0, 762.9), 20 - braked, braked, 0)
+    beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
+    assert np.allclose(made.choice_shares, [1 - braked / 20, braked / 20, 0])
+    assert (imitated_reference(made, beside) is not None) == imitates
+    text = verdict_sentence(CONFIRMED, made, beside)
+    assert "no better than always Brake" in text
+    assert ("it imitates it, with this choice in 90 % of its steps." in text) == imitates
+
+
+def test_what_is_better_than_a_choice_does_not_imitate_it() -> None:
+    made = taking(improvement(72.0, 800.0), 1, 19, 0)
+    beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
+    assert is_repair(made, beside)
+    assert imitated_reference(made, beside) is None
+    assert "no better" not in verdict_sentence(CONFIRMED, made, beside)
+
+
+def test_a_composition_that_may_be_better_by_chance_is_no_better() -> None:
+    made = improvement(72.0, 763.05)
+    beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
+    text = verdict_sentence(CONFIRMED, made, beside)
+    assert "no better than always Brake, which returns 763 (the difference, +0.05, 95 % CI −" in text
+    assert text.endswith("may be chance), and no repair.")
+    assert not is_repair(made, beside)
+
+
+def test_a_policy_no_better_than_random_play_is_told_so_first() -> None:
+    text = told(improvement(-9.98), {RANDOM: -10.0, BRAKE: -20.0})
+    assert text.startswith(
+        "The policy is no better than random play: it returns −9.98, random play −10 (the difference, +0.02, 95 % CI −"
+    )
+    assert "No weakness" not in text
+    assert told(improvement(5.0), {RANDOM: 5.0}).startswith("The policy is no better than random play: both return 5. ")
+    assert told(improvement(4.9), {RANDOM: 5.0}, sure=False).startswith(
+        "The policy is no better than random play: it returns 4.9, random play 5. "
+    )
+
+
+def test_a_policy_that_never_succeeds_is_told_so_first() -> None:
+    text = told(improvement(72.0, success=0.0), {RANDOM: 10.0})
+    assert text.startswith("The policy never succeeds, in none of 20 episodes. The only rule set tested looked like")
+    assert "more than random play" not in text
+    assert "guided or not" in told(improvement(72.0, 80.0, success=0.0), {RANDOM: 10.0})
+    never = replace(DOUBTED, base=replace(DOUBTED.base, success=0.0, episodes=7))
+    assert verdict_sentence(never).startswith("The policy never succeeds, in none of 7 episodes. ")
+
+
+def test_a_tie_with_a_constant_choice_is_told() -> None:
+    text = told(improvement(12.0), {BRAKE: 12.0, RANDOM: 3.0})
+    assert text.startswith("The policy is no better than always Brake: both return 12. ")
+
+
+def test_another_policy_that_is_as_good_is_no_shame() -> None:
+    text = told(improvement(12.0), {OTHER: 12.0, RANDOM: 3.0})
+    assert text.startswith("No weakness is confirmed: ")
+    assert text.endswith("the best of them, random play, returns 3.")
+
+
+def test_a_policy_better_than_all_references_is_told_so_at_the_end() -> None:
+    text = told(improvement(500.0), {BRAKE: 9.4, RANDOM: 22.0})
+    assert text.startswith("No weakness is confirmed: ")
+    assert text.endswith(
+        "The policy returns 500, more than random play and every constant choice: the best of them, random play, "
+        "returns 22."
+    )
+    assert told(improvement(500.0, 510.0), {RANDOM: 22.0}, CONFIRMED).startswith("The policy is weak: one of the 2")
+    assert is_repair(improvement(500.0, 510.0), references(improvement(500.0, 510.0), {RANDOM: 22.0}))
+    assert not is_repair(improvement(500.0))
+
+
+def test_without_references_nothing_is_said_of_them() -> None:
+    assert verdict_sentence(DOUBTED, improvement(5.0)).startswith("No weakness is confirmed: ")
+    assert is_repair(improvement(5.0, 9.0))
+    made = improvement(5.0)
+    assert verdict_sentence(DOUBTED, made, References(Sample.of(made.final_blocks.base), (), ())).endswith(
+        "No composition of rules did better than the policy alone."
+    )
