@@ -1,6 +1,7 @@
 """Algorithm 1 of the paper, compiled: rules block and enforce actions by setting scores to −∞.
 
 - `block_choices`: one group of choices in one state, line by line as in the paper.
+- `guide_row`: all groups in one state.
 - `choose_guided`: choices of many states, each guided by a rule set of its own.
 - `guide_scores`: scores of many states, all guided by the same rule set.
 - `check_precedence`: whether a word says which rules win where they conflict.
@@ -67,6 +68,28 @@ def block_choices(
                 scores[a] = -np.inf
 
 
+@njit(cache=True)
+def guide_row(
+    rules: CompiledRules,
+    rule_set: int,
+    observation: NDArray[np.float32],
+    negative_first: bool,
+    scores: Scores,
+    starts: NDArray[np.int64],
+    marks: NDArray[np.bool_],
+) -> bool:
+    """Apply a rule set to one row of scores, in place; returns whether any of its rules triggered.
+
+    Group g has the choices ``starts[g] … starts[g + 1] - 1``; `marks` is room for ``bool[2, choices]``.
+    """
+    fired = _mark(rules, rule_set, observation, marks)
+    if fired:
+        for g in range(starts.size - 1):
+            first, last = starts[g], starts[g + 1]
+            block_choices(marks[0, first:last], marks[1, first:last], negative_first, scores[first:last])
+    return fired
+
+
 @njit(cache=True, nogil=True)
 def choose_guided(
     rules: CompiledRules,
@@ -122,7 +145,4 @@ def guide_scores(
     """Apply the first rule set to all rows of scores, in place, in every group of choices."""
     marks = np.empty((2, scores.shape[1]), np.bool_)
     for i in range(scores.shape[0]):
-        if _mark(rules, 0, observations[i], marks):
-            for g in range(starts.size - 1):
-                first, last = starts[g], starts[g + 1]
-                block_choices(marks[0, first:last], marks[1, first:last], negative_first, scores[i, first:last])
+        guide_row(rules, 0, observations[i], negative_first, scores[i], starts, marks)
