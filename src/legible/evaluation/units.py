@@ -198,7 +198,7 @@ class UnitResult:
         # Without these columns none failed, as in files from before there were any, and nobody counted.
         for name in _NOT_ALWAYS:
             column = getattr(self, name)
-            if not np.size(column):
+            if not np.size(column) and np.ndim(self.returns):  # a single episode has no column to fill
                 object.__setattr__(self, name, np.zeros((len(self.returns), *column.shape[1:]), column.dtype))
 
     @property
