@@ -27,6 +27,8 @@ MODULES = {
     "Using the result": ("guidance.policy", "guidance.env", "guidance.audit", "study.comparison"),
     "The steps of the paper": (
         "play.experiences",
+        "play.returns",
+        "play.trained_environments",
         "mining.importance",
         "mining.lime.lime",
         "mining.ripper",
@@ -50,6 +52,7 @@ MODULES = {
         "rules.rule",
         "policies",
         "environments.spec",
+        "environments.known_wrappers",
         "environments.spaces",
         "environments.names",
         "environments.domains",

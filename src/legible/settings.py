@@ -391,7 +391,7 @@ class StudySettings:
             ),
             search=SearchSettings(budget=1_500_000, most_candidates=6),
             improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
-            references=ReferenceSettings(episodes=50),
+            references=ReferenceSettings(episodes=25),
             baselines=BaselineSettings(random_tests=10),
         )
 

@@ -548,6 +548,11 @@ def test_importance_is_saved_whole(tmp_path: Any) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ImportanceError, match="holds no importances"):
             Importance.load(tmp_path / name)
+    with np.load(path) as data:
+        changed = {name: data[name] for name in data.files}
+    np.savez(tmp_path / "damaged.npz", **(changed | {"weights": changed["weights"] + 1}))
+    with pytest.raises(ImportanceError, match="holds no importances"):
+        Importance.load(tmp_path / "damaged.npz")
     trap = np.array([Trap(tmp_path / "sprung")], object)
     np.savez(tmp_path / "trap.npz", weights=trap, intercepts=trap)
     with pytest.raises(ImportanceError, match="holds no importances"):

@@ -240,7 +240,7 @@ class TestEqualToStableBaselines3:
         (folder / "config.yml").write_text("frame_stack: 2\n")
         assert_equal_to_sb3(folder / "Env-v0.zip", "CartPole-v1", make, model)
         (folder / "config.yml").write_text("learning_rate: !!my/own 3\n")  # of another program
-        assert load_policy(folder / "Env-v0.zip").metadata.get("training") is None
+        assert load_policy(folder / "Env-v0.zip").metadata.get("environment_needs") is None
 
     def test_a_trusted_zip(self, tmp_path):
         def make():
@@ -252,7 +252,7 @@ class TestEqualToStableBaselines3:
 
 
 def stacked(**said):
-    return FunctionPolicy(lambda o: o[:, -4:-2] * [-1, 1], "values", 2, metadata={"training": said})
+    return FunctionPolicy(lambda o: o[:, -4:-2] * [-1, 1], "values", 2, metadata={"environment_needs": said})
 
 
 class TestWhichWrappers:
@@ -341,4 +341,4 @@ def test_statistics_of_stacked_observations_stay(tmp_path):
     folder, _ = train(env, DQN, tmp_path, config="frame_stack: 2\nnormalize: true\n", normalise=env)
     policy = load_policy(folder)
     assert policy.normalisation == dataclasses.replace(policy.normalisation, mean=env.obs_rms.mean)
-    assert policy.metadata["training"]["frame_padding"] is None
+    assert policy.metadata["environment_needs"]["frame_padding"] is None

@@ -40,6 +40,7 @@ CONFIG = """!!python/object/apply:collections.OrderedDict
   - - policy
     - MlpPolicy
 """
+LAUGHS = "a{0}: &a{0} [*a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}]\n"
 
 
 @pytest.fixture
@@ -129,9 +130,12 @@ class TestFoldersOfTheRlZoo:
             ("!!python/object/apply:os.mkdir [exploded]", "names Python objects"),
             ("a: !!python/name:os.system ''", "names Python objects"),
             ("a: [", "cannot be read as YAML"),
-            ("[" * 5000, "cannot be read as YAML"),
+            ("[" * 5000, "far more brackets"),
+            ("[" * 500, "cannot be read as YAML"),
             ("a: " + "1" * 5000, "cannot be read as YAML"),
             ("a" * 2_000_000, "far larger"),
+            ("a: &a [*a]", "far more values"),
+            ("a0: &a0 [x]\n" + "".join(LAUGHS.format(i, i - 1) for i in range(1, 9)), "far more values"),
         ],
         ids=lambda text: text[:20],
     )

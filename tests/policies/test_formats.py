@@ -325,6 +325,16 @@ class TestOnnx:
             with pytest.raises(PolicyError, match="onnxruntime cannot read it"):
                 load_policy(path)
 
+    @pytest.mark.parametrize("width", [0, 10**9])
+    def test_widths_that_cannot_be(self, exported, width):
+        path, _ = exported(width=4)
+        onnx = pytest.importorskip("onnx")
+        model = onnx.load(path)
+        model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = width
+        onnx.save(model, path)
+        with pytest.raises(PolicyError):
+            load_policy(path)
+
 
 class TestCode:
     @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")

@@ -135,6 +135,9 @@ class Bars:
         """Fill the bars of stages that ended with less than was expected, such as a composition that nothing joined."""
         for task in self._bars.tasks:
             self._bars.update(task.id, total=task.completed)
+            stage = task.description
+            if stage not in self._ended:
+                self._end(stage, task.id, time.monotonic() - self._tasks[stage][1], int(task.completed))
 
     def _end(self, stage: str, task: TaskID, seconds: float, of: int) -> None:
         if seconds < PATIENCE:

@@ -28,9 +28,11 @@ SETTINGS_PANELS = {
     "mining": "Settings of rule mining",
     "play": "Settings of how episodes are played",
     "evaluation": "Settings of the evaluation",
+    "search": "Settings of the search",
     "improvement": "Settings of the improvement",
     "references": "Settings of the references",
     "baselines": "Settings of the baselines",
+    "search": "Settings of the search",
 }
 PATH = click.Path(path_type=Path)
 

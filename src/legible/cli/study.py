@@ -193,6 +193,7 @@ def improve(choice: StudyChoice) -> None:
     if rows:
         console.print(table(("Tried", "Mean return", "Kept"), rows, right=("Mean return",)))
     _print_references(study)
+    _print_figures(study)
     console.print(verdict_sentence(study.evaluation, improvement, references), soft_wrap=True, markup=False)
     if len(improvement.composition):
         console.print(f"Rules of the guided policy: {study.folder / 'composition.json'}", soft_wrap=True, markup=False)
@@ -373,6 +374,8 @@ def _print_findings(study: Study) -> None:
         console.print(grid)
     if explanations and not study.leaves_rules_out:
         console.print("Which rules of a set make the difference was not played: it takes longer than all the rest.")
+    console.print()
+    _print_figures(study)
     for note in (*study.evaluation.notes, *study.references.notes):
         console.print(note, soft_wrap=True, markup=False)
     play = study.settings.play
@@ -401,6 +404,18 @@ def _print_references(study: Study) -> None:
     samples += [(entry.name, entry.sample) for entry in study.references.quoted]
     rows = [(name, with_error(sample.mean, sample.error), percent(sample.success)) for name, sample in samples]
     out().print(table(("On fresh seeds", "Mean return", "Success"), rows, right=("Mean return", "Success")))
+
+
+def _print_figures(study: Study) -> None:
+    """The policy alone and guided by every objective, whichever was asked for, and whether constraints are kept."""
+    from legible.evaluation.figures import figure_table  # noqa: PLC0415
+
+    columns, rows = figure_table(study.improvement.figure_rows())
+    out().print(table(columns, rows, right=columns[1:]))
+    for check in study.improvement.constraints():
+        kept = "is kept" if check.is_kept else "is not shown to be kept"
+        interval = confidence_interval(check.effect.mean, check.effect.low, check.effect.high)
+        out().print(f"The constraint {check.constraint!r} {kept}: {interval}.", soft_wrap=True, markup=False)
 
 
 def _remark_on_relations(study: Study) -> None:
@@ -492,6 +507,9 @@ def _improvement(study: Study) -> dict[str, Any]:
         "accepted": len(improvement.rule_sets),
         "repair": is_repair(improvement, references),
         "imitates": imitated.name if imitated is not None else None,
+        "objective": improvement.evaluation_settings.objective,
+        "figures": improvement.figure_rows(),
+        "constraints": improvement.constraints(),
     }
 
 

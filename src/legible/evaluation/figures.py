@@ -5,7 +5,7 @@ A gain in one figure may be bought with a loss in another, which nobody sees who
 - `Figure`: a number with its interval; `figures`: those of some episodes.
 - `effects`: guided against unguided episodes, by every objective; `effect_by`: by one.
 - `check_constraints`: whether guidance is shown to keep to the constraints.
-- `figure_rows`: all of them as plain rows, for JSON, terminal and report.
+- `figure_rows`: all of them as plain rows, for JSON; `figure_table`: as a table of words, for terminal and report.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from scipy import stats
 
 from legible.evaluation.changed import resamples_for
 from legible.evaluation.failures import WorstCase
-from legible.evaluation.objectives import OBJECTIVES, ConstraintCheck, Objective, parse_constraints
+from legible.evaluation.objectives import OBJECTIVES, ConstraintCheck, Objective, find_objective, parse_constraints
 from legible.evaluation.ranks import rank_interval
 from legible.evaluation.statistics import Effect, standard_error
 from legible.evaluation.units import UnitResult
+from legible.formatting import capitalise, number, percent, signed
 from legible.settings import EvaluationSettings, Method
 
 _CONFIDENCE = 0.95
@@ -127,3 +128,18 @@ def _shown_effect(objective: Objective, effect: Effect) -> dict[str, Any]:
         "p": effect.p,
         "detectable": effect.detectable,
     }
+
+
+def figure_table(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the columns and the lines of a table of rows as `figure_rows` makes them, with 95 % intervals."""
+    names = [name for name in (rows[0] if rows else {}) if name not in ("objective", "words")]
+    columns = ("on fresh seeds, with 95 % intervals", *names)
+    return columns, [(capitalise(row["words"]), *(_shown(row, name) for name in names)) for row in rows]
+
+
+def _shown(row: Mapping[str, Any], name: str) -> str:
+    write = percent if find_objective(row["objective"]).is_binary else number
+    if name == "difference":
+        write = signed
+    cell = row[name]
+    return f"{write(cell['value'])} ({write(cell['low'])} to {write(cell['high'])})"

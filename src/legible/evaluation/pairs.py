@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from legible.evaluation.blocks import Runner
 from legible.evaluation.changes import NEVER, first_changes
 from legible.evaluation.recorded import RecordedEpisodes, Repetition, UnguidedRecord
-from legible.evaluation.units import Setup, Treatment, Unit, UnitResult, UnitStarts, cut_into_units
+from legible.evaluation.starts import UnitStarts
+from legible.evaluation.units import Setup, Treatment, Unit, UnitResult, cut_into_units
 from legible.rules import RuleSet
 
 FIRST_LOOK, MOST_GROWTH = 64, 4

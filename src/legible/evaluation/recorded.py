@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.evaluation.blocks import Runner
+from legible.evaluation.starts import UnitStarts
 from legible.evaluation.units import (
     UNGUIDED,
     Kept,
@@ -23,7 +24,6 @@ from legible.evaluation.units import (
     Setup,
     Unit,
     UnitResult,
-    UnitStarts,
     cut_into_units,
     play_in_slots,
     slots_for,

@@ -344,8 +344,13 @@ def compare_references(
 
 
 def _difference(worst: WorstCase, result: UnitResult, other: UnitResult) -> Effect:
+    """How much better a reference is; both ends of the interval hold whatever failed episodes would have been."""
     better, worse = worst.of(result, other)
-    return paired(better.returns, worse.returns)
+    effect = paired(better.returns, worse.returns)
+    if not result.failed.any() and not other.failed.any():
+        return effect
+    better, worse = worst.of(other, result)
+    return replace(effect, high=-paired(better.returns, worse.returns).low)
 
 
 def _quoted(results: dict[int, ReferenceResult], constants: int) -> list[int]:

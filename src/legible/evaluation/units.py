@@ -17,7 +17,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,9 @@ from legible.engines import Engine, Failed, Finished, InProcess, UnitFailedError
 from legible.environments import Env, EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
+from legible.evaluation.starts import StartedSlots, UnitStarts
 from legible.guidance import CountingChooser, GuidedChooser
 from legible.play import (
-    BatchSlots,
-    Observations,
     Recorder,
     Recording,
     Slots,
@@ -38,7 +37,6 @@ from legible.play import (
     play_episodes,
     with_fixed_rows,
 )
-from legible.play.packed_states import PackedStates, unpack_states
 from legible.policies import ChoicePolicy, Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
@@ -113,53 +111,6 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class UnitStarts:
-    """Where episodes of a unit start that are known up to some step, because they are the unguided policy's until then.
-
-    Parameters
-    ----------
-    steps
-        For every episode the steps that are known.
-    returns, costs, fired
-        What they earned and cost, and in how many of them a treatment stepped in.
-    states, observations
-        The states after them (`legible.play.packed_states`), and what was seen there.
-    """
-
-    steps: NDArray[np.int64]
-    returns: NDArray[np.float64]
-    costs: NDArray[np.float64]
-    fired: NDArray[np.int64]
-    states: PackedStates
-    observations: Observations
-
-    def __getitem__(self, chosen: Any) -> UnitStarts:
-        return UnitStarts(*(getattr(self, f.name)[chosen] for f in fields(self)))
-
-
-class _Starts:
-    """Brings slots to where the episodes of a unit start."""
-
-    def __init__(self, slots: Slots, starts: UnitStarts) -> None:
-        self._slots, self._starts = slots, starts
-        self.steps, self.returns, self.costs = starts.steps, starts.returns, starts.costs
-
-    def start(
-        self,
-        rows: NDArray[np.intp],
-        episodes: NDArray[np.int64],
-        seeds: Sequence[int],
-        choose: Any,  # noqa: ARG002 (policies of studies remember nothing)
-    ) -> None:
-        later = self.steps[episodes] > 0
-        if not later.all():
-            self._slots.start(rows[~later], [seeds[i] for i in np.flatnonzero(~later).tolist()])
-        if later.any():
-            some = self._starts[episodes[later]]
-            unpack_states(cast("BatchSlots", self._slots), rows[later], some.states, some.observations)
-
-
-@dataclass(frozen=True)
 class Unit:
     """Episodes to play: for each the number of its treatment (−1: unguided) and its seed.
 
@@ -199,7 +150,8 @@ class UnitResult:
         for name in _NOT_ALWAYS:
             column = getattr(self, name)
             if not np.size(column):
-                object.__setattr__(self, name, np.zeros((len(self.returns), *column.shape[1:]), column.dtype))
+                shape = (*np.shape(self.returns), 0) if name == "taken" else np.shape(self.returns)
+                object.__setattr__(self, name, np.zeros(shape, column.dtype))
 
     @property
     def played(self) -> UnitResult:
@@ -291,7 +243,7 @@ def play_in_slots(
             unit.seeds,
             step_limit=setup.play.step_limit,
             ask_idle=not setup.rows,
-            starts=None if unit.starts is None else _Starts(slots, unit.starts),
+            starts=None if unit.starts is None else StartedSlots(slots, unit.starts),
             on_step=on_step,
         )
     finally:

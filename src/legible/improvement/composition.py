@@ -102,8 +102,10 @@ class Improvement:
         return effects(blocks.results, blocks.results[-1], blocks.base, self.evaluation_settings.method)
 
     def figure_rows(self) -> list[dict[str, Any]]:
-        """Base, guided policy and their difference on the seeds of the final figure, a row an objective."""
+        """Base, guided policy (if there is one) and difference on the seeds of the final figure, a row an objective."""
         blocks = self.final_blocks
+        if not len(self.composition):
+            return figure_rows({"base": blocks.base})
         return figure_rows({"base": blocks.base, "guided": blocks.results[-1]}, self.effects())
 
     def constraints(self) -> tuple[ConstraintCheck, ...]:

@@ -30,7 +30,7 @@ from legible.play.slots import DEFAULT_BATCH, make_slots
 from legible.play.stages import stage_seeds
 from legible.play.trained_environments import environment_for
 from legible.policies import ChoicePolicy, Policy, with_choices
-from legible.settings import STEP_LIMIT
+from legible.settings import STEP_LIMIT, PlaySettings
 
 _COLUMNS = ("observations", "actions", "scores", "episode_ids", "returns", "lengths", "seeds", "success")
 # Where actions are no single choice there is one more.
@@ -267,6 +267,11 @@ class ExperienceSetup:
     sample: bool = False
     batch: int = DEFAULT_BATCH
     step_limit: int = STEP_LIMIT
+
+    @classmethod
+    def of(cls, policy: Policy, environment: EnvironmentSpec | Env, play: PlaySettings) -> ExperienceSetup:
+        """Make it from the settings of play."""
+        return cls(policy, environment, play.epsilon, play.sample, play.batch, play.step_limit)
 
 
 Columns = dict[str, NDArray[Any]]

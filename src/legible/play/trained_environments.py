@@ -11,12 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from legible.environments import Env, EnvironmentSpec, UnfitEnvironmentError, refuse_named_code
-from legible.environments.known_wrappers import KNOWN_WRAPPERS, known_name, parse_wrapper, wrapper_text
-from legible.environments.spec import NO_WRAPPERS
+from legible.environments import (
+    KNOWN_WRAPPERS,
+    NO_WRAPPERS,
+    Env,
+    EnvironmentSpec,
+    UnfitEnvironmentError,
+    known_name,
+    parse_wrapper,
+    refuse_named_code,
+    wrapper_text,
+)
 from legible.policies import Policy
-from legible.policies.rl_zoo import TRAINING
+from legible.policies.rl_zoo import ENVIRONMENT_NEEDS
 
+_LONGEST_NAME = 100
 _E = TypeVar("_E", bound="EnvironmentSpec | Env")
 
 
@@ -44,11 +53,11 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
     --------
     >>> from legible.policies import FunctionPolicy
     >>> said = {"wrappers": [["rl_zoo3.wrappers.FrameSkip", {"skip": 2}]], "frame_stack": 4}
-    >>> policy = FunctionPolicy(abs, "values", 2, metadata={"training": said})
+    >>> policy = FunctionPolicy(abs, "values", 2, metadata={"environment_needs": said})
     >>> environment_for(policy, EnvironmentSpec("CartPole-v1")).wrappers
     ('FrameSkip(skip=2)', 'VecFrameStack(n_stack=4)')
     """
-    said = _training_of(policy)
+    said = _needs_of(policy)
     if said is None or not isinstance(environment, EnvironmentSpec):
         return environment
     arguments = said.get("env_arguments")
@@ -59,10 +68,10 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
     return replace(environment, arguments=arguments, wrappers=_wrappers(said, environment.wrappers))
 
 
-def _training_of(policy: Any) -> Mapping[str, Any] | None:
+def _needs_of(policy: Any) -> Mapping[str, Any] | None:
     """Return what the files of a policy say about its environment; those of the network inside a guided one."""
     metadata = getattr(getattr(policy, "network", policy), "metadata", None)
-    said = metadata.get(TRAINING) if isinstance(metadata, Mapping) else None
+    said = metadata.get(ENVIRONMENT_NEEDS) if isinstance(metadata, Mapping) else None
     return said if isinstance(said, Mapping) else None
 
 
@@ -99,7 +108,8 @@ def _known_or_given(name: str, arguments: Mapping[str, Any], given: list[str]) -
             return text if own else wrapper_text(written, arguments)
     known = known_name(name)
     if known is None:
-        module, _, _ = name.rpartition(".")
+        name = name[:_LONGEST_NAME]
+        module, _, plain = name.rpartition(".")
         typed = wrapper_text(f"{module or 'MODULE'}:{plain}", {})
         raise UnfitEnvironmentError(
             f"the policy was trained behind the wrapper {name}, which legible does not know and does not import "

@@ -2,6 +2,7 @@
 
 - `ChoicePolicy`: scores of named choices from any policy that acts; what rules, LIME and guidance ask.
 - `with_choices`: any policy as one that scores the choices of a space.
+- `as_shown`: flat observations as a policy reads them.
 """
 
 from __future__ import annotations
@@ -147,18 +148,13 @@ class ChoicePolicy:
             policy: Any = self.policy
             scores = as_scores(policy.part_scores(observations), n, self.n_actions)
             return Wishes(scores, np.zeros((n, len(groups)), np.int64))
-        shown = observations.reshape(n, *self._observation_shape)
+        shown = as_shown(self.policy, observations)
         if keys is None or steps is None or not self.stochastic:
             raw, _ = self.policy.predict(shown, deterministic=True)
         else:
             raw = _draw(self.policy, shown, keys, steps)
         actions = self._checked(np.asarray(raw).reshape(n, -1))
         return Wishes(as_scores(scores_of(groups, actions), n, self.n_actions), actions)
-
-    @property
-    def _observation_shape(self) -> tuple[int, ...]:
-        space = self.policy.observation_space
-        return (len(self.space),) if space is None else tuple(space.shape or ())
 
     def _checked(self, actions: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return actions within their bounds, or say which is not; what is beyond by rounding is put back on them."""
@@ -178,6 +174,12 @@ class ChoicePolicy:
         if actions.dtype.kind != "f":
             return actions.astype(np.int64)
         return np.clip(actions, lows.astype(actions.dtype), highs.astype(actions.dtype))
+
+
+def as_shown(policy: ActingPolicy, observations: Observations) -> Observations:
+    """Return flat observations in the shape in which a policy reads them."""
+    space = policy.observation_space
+    return observations if space is None else observations.reshape(len(observations), *(space.shape or ()))
 
 
 def _draw(

@@ -16,7 +16,7 @@ from legible.policies.predicting import acting
 from legible.policies.protocol import Policy, ScoreKind
 from legible.policies.readers.hub import fetch
 from legible.policies.registry import find_reader
-from legible.policies.rl_zoo import TRAINING, Training, find_training, is_zoo_folder, policy_in_folder
+from legible.policies.rl_zoo import ENVIRONMENT_NEEDS, Training, find_training, is_zoo_folder, policy_in_folder
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
     reader = find_reader(found)
     loaded = load_policy(source, **options) if policy is None else policy
     actor = acting(loaded)
-    metadata = {key: value for key, value in getattr(loaded, "metadata", {}).items() if key != TRAINING}
+    metadata = {key: value for key, value in getattr(loaded, "metadata", {}).items() if key != ENVIRONMENT_NEEDS}
     path = found if isinstance(found, Path) else fetch(found) if reader.name == "hub" else None
     training = None if path is None else _training(path)
     env_id, env_id_from = _environment(loaded, path, training)

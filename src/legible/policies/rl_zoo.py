@@ -20,14 +20,14 @@ from typing import Any
 from legible.imports import optional_package
 from legible.policies.protocol import PolicyError
 
-TRAINING = "training"
+ENVIRONMENT_NEEDS = "environment_needs"
 """Entry of a policy's metadata that says what its environment needs: plain data, which may come from any file.
 
 ``env_arguments``, ``wrappers`` as pairs of full name and arguments, ``frame_stack``, and ``frame_padding``: what stands
 for observations before the first, None for zeros.
 """
-_MOST_BYTES = 2**20
-_MOST_VALUES = 10_000
+_MOST_BYTES = 2**15  # such files have a few thousand, and YAML is slow to read
+_MOST_VALUES, _MOST_BRACKETS = 10_000, 1_000
 _FILES = ("args.yml", "config.yml", "env_kwargs.yml")
 # What tells a config.yml of the zoo from those of other programs, where only a zip lies beside it.
 _OF_THE_ZOO = re.compile(r"\b(n_timesteps|env_wrapper|vec_env_wrapper|frame_stack)\b")
@@ -194,7 +194,10 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise PolicyError(f"{path}: far larger than such a file can be")
-        said = yaml.load(path.read_text(encoding="utf-8"), Loader)
+        text = path.read_text(encoding="utf-8")
+        if text.count("[") + text.count("{") > _MOST_BRACKETS:
+            raise PolicyError(f"{path}: far more brackets than such a file can have")
+        said = yaml.load(text, Loader)
     except yaml.constructor.ConstructorError as error:
         raise PolicyError(f"{path}: it names Python objects, which are not read: {error.problem}") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError, OSError) as error:

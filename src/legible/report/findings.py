@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from legible.evaluation import Evaluation, References
+from legible.evaluation.figures import figure_table
 from legible.explanation import is_repair, top_weaknesses, verdict_sentence
 from legible.improvement import Improvement
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
@@ -45,6 +46,7 @@ class Findings:
     returns: tuple[PolicyReturns, ...]
     histograms: Histograms
     seeds_won: tuple[float, float, float] | None
+    figures: tuple[tuple[str, ...], list[tuple[str, ...]]]
     cards: tuple[WeaknessCard, ...]
     doubtful_cards: tuple[WeaknessCard, ...]
     effect_scale: Scale
@@ -82,6 +84,7 @@ def gather(study: Study) -> Findings:
         returns=returns,
         histograms=histograms({entry.name: entry.result.played.returns for entry in returns}),
         seeds_won=seeds_won(improvement.final_blocks),
+        figures=figure_table(improvement.figure_rows()),
         cards=tuple(card for card in cards if card.is_sure),
         doubtful_cards=tuple(card for card in cards if not card.is_sure),
         effect_scale=interval_scale(effects or [improvement.effect]),

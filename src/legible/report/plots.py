@@ -128,8 +128,8 @@ def _say(ax: Axes, text: str) -> None:
 def plot_p_values(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
     """Draw the p-values of all rule sets in rising order; those below 0.000001 lie at the bottom.
 
-    After screening the paper's weaknesses lie below the dashed line. The dotted line is Benjamini and Hochberg's: what lies left of its
-    last crossing stays a weakness after the correction for many tests.
+    After screening the paper's weaknesses lie below the dashed line. The dotted line is Benjamini and Hochberg's: what
+    lies left of its last crossing stays a weakness after the correction for many tests.
     """
     ax = _axes(ax)
     p = np.sort([verdict.p for verdict in evaluation.verdicts])

@@ -125,7 +125,8 @@ def _ask(
         who = f"named by {named.source}" if named.is_named else "without names (--names FILE)"
         yield Finding("observations", "yes", f"{encoder.width} features, {who}")
         yield Finding("actions", "yes", _action_words(space))
-        if policy is not None:
+        problem = None if policy is None else why_no_study(policy)
+        if policy is not None and problem is None:
             check_studied(policy, env)
         player = with_choices(policy or _Untrained(encoder.width, env.action_space), cut_choices(space))
     finally:
@@ -138,7 +139,6 @@ def _ask(
     yield _ends(walks)
     yield _kinds(space, walks, told=named.is_named)
     yield _relations(relations)
-    problem = None if policy is None else why_no_study(policy)
     if problem is not None:
         yield Finding("policy", "no", problem, about="policy")
         return

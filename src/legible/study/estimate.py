@@ -146,10 +146,14 @@ def planned_episodes(settings: StudySettings, known: Known, *, collected: bool =
     }
 
 
-def expected_episodes(settings: StudySettings) -> dict[str, int]:
-    """Return how many episodes stages play at least if they play any: they learn only step by step how many more."""
-    evaluation = settings.evaluation
-    return {"racing": evaluation.race_seeds, "racing confirmation": 2 * (evaluation.confirmation_changes or 1)}
+def expected_episodes(settings: StudySettings, rule_sets: int) -> dict[str, tuple[int, int]]:
+    """Return for stages that learn only step by step how many episodes they play: at least so many, and a guess."""
+    known = Known(rule_sets, round(SHARE_OF_CANDIDATES * rule_sets))
+    least = {
+        "racing": settings.evaluation.race_seeds,
+        "racing confirmation": 2 * settings.evaluation.confirmation_changes,
+    }
+    return {name: (n, max(n, STAGES[name].episodes(settings, known))) for name, n in least.items()}
 
 
 def estimate(

@@ -98,6 +98,11 @@ class OtherPolicies:
             entries[name], self._loaded[name] = _Entry(name, path, self._identify(policy)), policy
         write_json(self._path, {"others": [asdict(entry) for entry in entries.values()]}, self._key)
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """The paths or addresses of those that were given by one, by name."""
+        return {entry.name: entry.source for entry in self._entries() if entry.source}
+
     def references(self, *, load: bool) -> list[Reference]:
         """Return them as references; without `load` their episodes can only be read."""
         return [

@@ -73,7 +73,7 @@ class StageRunner:
     of
         Episodes of all calls together, where they are known.
     expected
-        The same for stages that calls name themselves.
+        For stages that calls name themselves: how many episodes they play at least, and how many are to be expected.
     store_of
         Where results are kept, by what is kept of episodes.
     engine, fingerprint, time_limit
@@ -89,7 +89,7 @@ class StageRunner:
         stages: Sequence[str],
         of: int,
         *,
-        expected: Mapping[str, int] | None = None,
+        expected: Mapping[str, tuple[int, int]] | None = None,
         engine: Engine,
         store_of: Callable[[Kept[Any]], Store[Any]],
         fingerprint: str,
@@ -119,9 +119,9 @@ class StageRunner:
         """Run all units that are not in the store; with `failures`, those count there and not for the stage."""
         name = stage or self._stages[0]
         if name != self._count.stage:
-            of = self._expected.get(name, 0)
-            self._count = ProgressCount(self._progress, name, of)
-            self._failures = FailureLimit(self._failures.most_failed, name, of)
+            least, expected = self._expected.get(name, (0, 0))
+            self._count = ProgressCount(self._progress, name, expected)
+            self._failures = FailureLimit(self._failures.most_failed, name, least)
         if len(self._stages) > 1:
             self._stages.pop(0)
         self._count.expect(sum(len(unit) for unit in units))
@@ -131,9 +131,14 @@ class StageRunner:
             if on_episodes is not None:
                 on_episodes(n)
 
-        store = self._store_of(kept)
         return run_units(
-            setup, units, kept=kept, store=store, failures=failures or self._failures, on_episodes=tell, **self._options
+            setup,
+            units,
+            kept=kept,
+            store=self._store_of(kept),
+            failures=failures or self._failures,
+            on_episodes=tell,
+            **self._options,
         )
 
 

@@ -20,14 +20,14 @@ from legible.environments import EnvironmentSpec, resolve_names
 from legible.evaluation import Evaluation, References, Runner, evaluate
 from legible.evaluation.units import Setup
 from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
-from legible.features import FeatureSpace, cut_choices, deciles
+from legible.features import FeatureSpace, deciles
 from legible.guidance import GuidedPolicy
 from legible.hypotheses import SourceInput, open_sources
 from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
 from legible.play import STAGES, Experiences, Known, check_studied, environment_for, stage_seeds
 from legible.play.experiences import ExperienceSetup
-from legible.policies import Policy, with_choices
+from legible.policies import Policy
 from legible.relations import (
     Generalisation,
     MetamorphicRelation,
@@ -45,7 +45,7 @@ from legible.study.baselines import (
     read_played_baselines,
     write_played_baselines,
 )
-from legible.study.choices import cut_experiences, read_relations
+from legible.study.choices import cut_experiences, player_of, read_relations
 from legible.study.collecting import collect_in_units
 from legible.study.estimate import expected_episodes, search_budget, settings_for
 from legible.study.fingerprint import fingerprint_of
@@ -313,9 +313,9 @@ class Study:
         path = self.folder / "experiences.npz"
         if not path.exists():
             self._refuse_if_reading("no experiences have been collected")
-            play, policy = self.settings.play, self._player()
+            play = self.settings.play
             found = collect_in_units(
-                ExperienceSetup(policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit),
+                ExperienceSetup.of(self._player(), self.environment, play),
                 stage_seeds(self.seed, "experiences", 0, self.settings.episodes),
                 self._names,
                 unit_episodes=play.unit_episodes,
@@ -330,9 +330,8 @@ class Study:
         return Experiences.load(path, self._key)
 
     def _player(self) -> Policy:
-        """The policy as one that scores all choices; before it has played, those of equal pieces of continuous ones."""
-        known = (self.folder / "experiences.npz").exists()
-        return with_choices(self.policy, self.space if known else cut_choices(self._early_space))
+        """The policy as one that scores all choices."""
+        return player_of(self.policy, self._early_space, self.folder / "experiences.npz", lambda: self.space)
 
     @property
     def _key(self) -> str:
@@ -348,12 +347,9 @@ class Study:
     def relations(self) -> tuple[MetamorphicRelation, ...]:
         """The metamorphic relations."""
         if "relations" not in self._done:
-            self._done["relations"] = self._load_relations()
+            self._done["relations"] = read_relations(self._relation_texts, self._early_space, self.space)
         found: tuple[MetamorphicRelation, ...] = self._done["relations"]
         return found
-
-    def _load_relations(self) -> tuple[MetamorphicRelation, ...]:
-        return read_relations(self._relation_texts, self._early_space, self.space)
 
     # Step 1: rules.
 
@@ -437,14 +433,14 @@ class Study:
             seed=self.seed,
             settings=self.settings.evaluation,
             sources=open_sources(names, known),
-            run=self.runner("screening", "confirmation"),
+            run=self.runner("screening", "confirmation", rule_sets=len(self.rule_sets)),
         )
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
         """What units of work share: policy, environment, and what they are guided with."""
         return Setup(self._player(), self.environment, tuple(treatments), self.settings.play)
 
-    def runner(self, *stages: str, of: int = 0) -> Runner:
+    def runner(self, *stages: str, of: int = 0, rule_sets: int = 0) -> Runner:
         """Return how units are run for this study: on its engine, and no unit that the folder holds.
 
         Parameters
@@ -453,11 +449,13 @@ class Study:
             What the successive calls are called in progress; the last name stays.
         of
             Episodes of all calls together, where they are known.
+        rule_sets
+            How many rule sets are raced, where that is known.
         """
         return StageRunner(
             stages or ("episodes",),
             of,
-            expected=expected_episodes(self.settings),
+            expected=expected_episodes(self.settings, rule_sets),
             engine=NoEngine(self.folder) if self._reading else self.engine,
             store_of=self._folder.results,
             fingerprint=self.fingerprint,
@@ -523,6 +521,11 @@ class Study:
         """How random play, constant choices and other policies do beside the policy and the guided policy."""
         return self._read("references", self._compare_references)
 
+    @property
+    def other_policies(self) -> dict[str, str]:
+        """The paths or addresses of other policies that it is compared with, by name."""
+        return self._others.sources
+
     def _compare_references(self) -> References:
         return compare_with_references(self, self._others.references(load=not self._reading))
 
@@ -552,7 +555,7 @@ class Study:
 
     @property
     def leaves_rules_out(self) -> bool:
-        """Whether explanations play rule sets without each of their rules: unless that takes longer than the evaluation.
+        """Whether explanations play rule sets without each of their rules: unless that takes longer than evaluating.
 
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
         """

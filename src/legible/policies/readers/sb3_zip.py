@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from legible.policies.normalising import frame_padding, normalised_file
 from legible.policies.protocol import Policy, UnclearPolicyError
 from legible.policies.registry import LoadOptions, PolicyReader
-from legible.policies.rl_zoo import TRAINING, Training, find_training
+from legible.policies.rl_zoo import ENVIRONMENT_NEEDS, Training, find_training
 from legible.policies.sb3.archive import read_contents
 from legible.policies.sb3.description import ALGORITHMS, checked_algorithm, trained_normalised
 from legible.policies.sb3.zip_policy import Answers, read_sb3_zip
@@ -54,10 +54,10 @@ def read_trained(path: Path, options: LoadOptions, training: Training | None) ->
         answers = Answers(algorithm, options.activation, options.encoding, options.n_actions)
         trained_so = trained_normalised(contents)
         policy = normalised_file(read_sb3_zip(contents, answers), path, options, trained_so=trained_so, frames=frames)
-    return policy if training is None else _with_training(policy, training, path, options)
+    return policy if training is None else _with_needs(policy, training, path, options)
 
 
-def _with_training(policy: NormalisablePolicy, training: Training, path: Path, options: LoadOptions) -> Policy:
+def _with_needs(policy: NormalisablePolicy, training: Training, path: Path, options: LoadOptions) -> Policy:
     """Return the policy with what its environment needs among its metadata."""
     if training.normalised and policy.normalisation is None and options.normalisation is None:
         raise UnclearPolicyError(
@@ -71,7 +71,7 @@ def _with_training(policy: NormalisablePolicy, training: Training, path: Path, o
         "frame_stack": training.frame_stack,
         "frame_padding": frame_padding(policy.normalisation, training.frame_stack),
     }
-    return dataclasses.replace(policy, metadata={**policy.metadata, TRAINING: needed})
+    return dataclasses.replace(policy, metadata={**policy.metadata, ENVIRONMENT_NEEDS: needed})
 
 
 READER = PolicyReader("sb3", f"a .zip file of Stable-Baselines3 or sb3-contrib ({', '.join(ALGORITHMS)})", is_own, read)
