@@ -7,7 +7,7 @@ import importlib
 
 from rich.console import Console
 
-NAMES = ("pacman", "ripper", "lime", "mining", "relations", "evaluation", "fleet", "highway")
+NAMES = ("pacman", "ripper", "lime", "mining", "relations", "evaluation", "fleet", "highway", "confirmation", "finding")
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

@@ -1,11 +1,11 @@
 """Studies that are drawn from pools of paired episodes: what each method finds, and what that takes.
 
 A study tests the mending rule of a faulty policy among twenty rule sets without effect. Its seeds are drawn from the
-pool. Rule sets without effect are rules of the pool whose differences have their sign drawn anew for every seed, so that
-their mean is zero and all else is as it was played. All decisions are those of the package's own functions.
+pool. Rule sets without effect are rules of the pool whose differences have their sign drawn anew for every seed, so
+that their mean is zero and all else is as it was played. All decisions are those of the package's own functions.
 
 - `Outcome`: what a study found, and its environment steps.
-- `paper_study`: screening by Welch's test on seeds of its own for every rule set, then confirmation by the paired t-test.
+- `paper_study`: screening by Welch's test on seeds of its own for every rule set, confirmation by the paired t-test.
 - `race_study`: the race and its confirmation.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.planted import Pool
-from legible.evaluation.changed import changed_mean_test, largest_loss, resamples_for
+from legible.evaluation.changed import changed_mean_p, largest_loss, resamples_for
 from legible.evaluation.confirmation import changes_to_confirm
 from legible.evaluation.pairs import FIRST_LOOK, MOST_GROWTH
 from legible.evaluation.racing import FEWEST, Rung, is_dropped, is_sure
@@ -45,10 +45,10 @@ class _RuleSet:
     signed: bool
 
 
-def _rule_sets(pool: Pool) -> list[_RuleSet]:
-    """The mending rule, then those without effect."""
+def _rule_sets(pool: Pool, *, planted: bool) -> list[_RuleSet]:
+    """The mending rule (without effect, too, unless it is planted), then those without effect."""
     others = len(pool.differences) - 1
-    return [_RuleSet(0, signed=False)] + [_RuleSet(1 + i % others, signed=True) for i in range(NULLS)]
+    return [_RuleSet(0, signed=not planted)] + [_RuleSet(1 + i % others, signed=True) for i in range(NULLS)]
 
 
 def _differences(pool: Pool, of: _RuleSet, drawn: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -56,10 +56,10 @@ def _differences(pool: Pool, of: _RuleSet, drawn: NDArray[np.int64], rng: np.ran
     return found * (2.0 * rng.integers(0, 2, len(drawn)) - 1.0) if of.signed else found
 
 
-def paper_study(pool: Pool, settings: EvaluationSettings, seed: int) -> Outcome:
-    """Draw a study by the paper's method, with a confirmation."""
+def paper_study(pool: Pool, settings: EvaluationSettings, seed: int, *, planted: bool = True) -> Outcome:
+    """Draw a study by the paper's method, with a confirmation; without `planted` no rule set has an effect."""
     rng = np.random.default_rng(seed)
-    rule_sets, n = _rule_sets(pool), len(pool.base)
+    rule_sets, n = _rule_sets(pool, planted=planted), len(pool.base)
 
     def block(of: _RuleSet, drawn: NDArray[np.int64]) -> NDArray[np.float64]:
         returns: NDArray[np.float64] = pool.base[drawn] + _differences(pool, of, drawn, rng)
@@ -81,13 +81,13 @@ def paper_study(pool: Pool, settings: EvaluationSettings, seed: int) -> Outcome:
     return _outcome(candidates, p, settings, steps)
 
 
-def race_study(pool: Pool, settings: EvaluationSettings, seed: int) -> Outcome:
-    """Draw a study by the race."""
+def race_study(pool: Pool, settings: EvaluationSettings, seed: int, *, planted: bool = True) -> Outcome:
+    """Draw a study by the race; without `planted` no rule set has an effect."""
     rng = np.random.default_rng(seed)
     stage = _Stage(pool, settings.race_seeds, rng)
     rungs = [settings.rung_changes * 2**k for k in range(settings.rungs)]
     candidates, shares = [], []
-    for of in _rule_sets(pool):
+    for of in _rule_sets(pool, planted=planted):
         raced = _Raced(stage, of)
         if _passes(raced, rungs):
             candidates.append(of)
@@ -97,16 +97,14 @@ def race_study(pool: Pool, settings: EvaluationSettings, seed: int) -> Outcome:
         return Outcome(found=False, false=False, steps=steps)
     fresh = _Stage(pool, settings.confirmation_seeds, rng)
     goals = [changes_to_confirm(share, settings) for share in shares]
-    raced = [_Raced(fresh, of) for of in candidates]
-    changed = [one.play(goal) if goal else np.empty(0) for one, goal in zip(raced, goals, strict=True)]
+    played = [_Raced(fresh, of) for of in candidates]
+    changed = [one.play(goal) if goal else np.empty(0) for one, goal in zip(played, goals, strict=True)]
     loss, resamples = largest_loss(changed), resamples_for(len(candidates), settings.alpha)
     p = [
-        changed_mean_test(
-            differences, one.seeds, invented_loss=loss, resamples=resamples, rng_seed=seed, alpha=settings.alpha
-        ).p
+        changed_mean_p(differences, invented_loss=loss, resamples=resamples, rng_seed=seed)
         if goal and len(differences) >= goal
         else 1.0
-        for one, differences, goal in zip(raced, changed, goals, strict=True)
+        for differences, goal in zip(changed, goals, strict=True)
     ]
     return _outcome(candidates, p, settings, steps + fresh.steps)
 
@@ -114,9 +112,7 @@ def race_study(pool: Pool, settings: EvaluationSettings, seed: int) -> Outcome:
 def _outcome(candidates: list[_RuleSet], p: list[float], settings: EvaluationSettings, steps: int) -> Outcome:
     q = benjamini_hochberg(p)
     confirmed = [of for of, value in zip(candidates, q, strict=True) if value < settings.alpha]
-    return Outcome(
-        found=any(not of.signed for of in confirmed), false=any(of.signed for of in confirmed), steps=steps
-    )
+    return Outcome(found=any(not of.signed for of in confirmed), false=any(of.signed for of in confirmed), steps=steps)
 
 
 class _Stage:

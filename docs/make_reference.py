@@ -27,6 +27,8 @@ MODULES = {
     "Using the result": ("guidance.policy", "guidance.env", "guidance.audit", "study.comparison"),
     "The steps of the paper": (
         "play.experiences",
+        "play.returns",
+        "play.trained_environments",
         "mining.importance",
         "mining.lime.lime",
         "mining.ripper",
@@ -43,6 +45,8 @@ MODULES = {
         "improvement.composition",
         "evaluation.baselines",
         "evaluation.statistics",
+        "mistakes.finding",
+        "mistakes.statistics",
     ),
     "Values": (
         "features.space",
@@ -50,6 +54,7 @@ MODULES = {
         "rules.rule",
         "policies",
         "environments.spec",
+        "environments.known_wrappers",
         "environments.spaces",
         "environments.names",
         "environments.domains",
@@ -57,6 +62,7 @@ MODULES = {
     ),
     "Running": (
         "engines",
+        "play.branching",
         "evaluation.units",
         "play.slots",
         "play.acting",

@@ -18,6 +18,7 @@ def main() -> None:
     fuzz.add_argument("--minutes", type=float, help="go on for so long")
     fuzz.add_argument("--seed", type=int, default=0, help="decides all mutants")
     fuzz.add_argument("--only", type=int, metavar="NUMBER", help="read this one mutant and say what happens")
+    fuzz.add_argument("--kind", action="append", default=[], help="only files whose kind has this in its name")
     chaos = commands.add_parser("chaos", help="kill studies and resume them")
     chaos.add_argument("--kills", type=int, default=50, help="how many")
     chaos.add_argument("--engine", default="processes", choices=("processes", "inline", "ray"))
@@ -42,7 +43,7 @@ def _fuzz(arguments: argparse.Namespace) -> int:
     from harness.fuzz import run_fuzz
 
     mutants = arguments.mutants or (None if arguments.minutes else 20_000)
-    counts = run_fuzz(mutants, arguments.seed, minutes=arguments.minutes, only=arguments.only)
+    counts = run_fuzz(mutants, arguments.seed, minutes=arguments.minutes, only=arguments.only, kinds=arguments.kind)
     print(counts.table())
     return bool(counts.findings)
 

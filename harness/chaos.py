@@ -27,8 +27,8 @@ from legible.files import read_arrays
 from legible.study import Study
 
 STAGES = (
-    *("start", "experiences", "importance", "rules", "screening", "confirmation", "improvement", "references"),
-    *("explanation", "baseline block", "baseline enforce", "baseline rules"),
+    *("start", "experiences", "importance", "rules", "racing", "racing confirmation", "improvement"),
+    *("references", "explanation", "baseline block", "baseline enforce", "baseline rules"),
 )
 KILLS_IN_A_STUDY = len(STAGES)
 DELAYS = (0.03, 0.3)  # seconds at the most: into the writing of a file, or beyond it

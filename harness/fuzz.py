@@ -15,7 +15,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -76,7 +76,14 @@ class _TooLongError(BaseException):
     """No `Exception`, so that no reader takes it for damage."""
 
 
-def run_fuzz(mutants: int | None, seed: int = 0, *, minutes: float | None = None, only: int | None = None) -> Counts:
+def run_fuzz(
+    mutants: int | None,
+    seed: int = 0,
+    *,
+    minutes: float | None = None,
+    only: int | None = None,
+    kinds: Sequence[str] = (),
+) -> Counts:
     """Read mutants and count what happens; findings are printed as they come.
 
     Parameters
@@ -89,6 +96,8 @@ def run_fuzz(mutants: int | None, seed: int = 0, *, minutes: float | None = None
         The time after which it ends.
     only
         The number of the one mutant to read.
+    kinds
+        Read only files whose kinds have one of these texts in their names; numbers stay as they are.
     """
     torch.set_num_threads(1)
     counts = Counts()
@@ -100,6 +109,8 @@ def run_fuzz(mutants: int | None, seed: int = 0, *, minutes: float | None = None
             for number in _numbers(mutants, minutes, only):
                 which = number % len(samples)
                 sample = samples[which]
+                if kinds and not any(kind in sample.name for kind in kinds):
+                    continue
                 draw = random.Random(f"{seed} {number}")
                 damaged = mutate(originals[which], draw)
                 outcome, words = read_mutant(sample, damaged, expected[which])

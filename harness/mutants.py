@@ -3,13 +3,16 @@
 - `Mutant`: one change; `mutants_of`: all of them for the source of a module.
 
 Comparisons, arithmetic, truth values, constants, `and` and `or`, `break` and `continue` are exchanged for their
-neighbours. Texts, annotations, decorators and what stands in a `raise` stay as they are.
+neighbours. What no test of behaviour could notice stays as it is: texts, annotations, aliases of types, decorators,
+what stands in a `raise` or an `assert`, and the arguments ``strict=`` of `zip` (a guard, like an assertion) and
+``repr=`` of a dataclass's `field`.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -51,8 +54,10 @@ class Mutant:
     before, after
         What stood there, and what stands there now.
     text
-        The whole line as it was, without its margin: with `before` and `after` it tells the mutant from any other, also
-        after the module was edited elsewhere.
+        The whole line as it was, without its margin.
+    which
+        How many mutants of the module before this one have the same `before`, `after` and `text`. The four tell it from
+        any other, also after the module was edited elsewhere.
     source
         The changed module.
     """
@@ -61,33 +66,36 @@ class Mutant:
     before: str
     after: str
     text: str
+    which: int
     source: str
 
 
 def mutants_of(source: str) -> list[Mutant]:
     """Return every mutant of a module."""
     lines = source.encode().splitlines(keepends=True)  # positions of the syntax tree count bytes
-    found = []
+    found: list[Mutant] = []
+    seen: Counter[tuple[str, ...]] = Counter()
     for node in _nodes(ast.parse(source)):
         for changed in _changes(node):
-            before = ast.get_source_segment(source, node)
-            if before is None:
-                continue
+            head, before, tail = _parts(lines, node)
             after = ast.unparse(changed)
             if isinstance(node, ast.expr) and not isinstance(node, ast.Constant):
                 after = f"({after})"
-            made = _replaced(lines, node, after)
-            text = lines[node.lineno - 1].decode().strip()
-            found.append(Mutant(node.lineno, " ".join(before.split()), " ".join(after.split()), text, made))
+            words = (" ".join(before.split()), " ".join(after.split()), lines[node.lineno - 1].decode().strip())
+            found.append(Mutant(node.lineno, *words, which=seen[words], source=head + after + tail))
+            seen[words] += 1
     return found
 
 
-def _replaced(lines: list[bytes], node: ast.expr | ast.stmt, after: str) -> str:
+def _parts(lines: list[bytes], node: ast.expr | ast.stmt) -> tuple[str, str, str]:
+    """Return what stands before a node, the node itself, and what stands behind it."""
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
-    head = b"".join(lines[: node.lineno - 1]) + lines[node.lineno - 1][: node.col_offset]
-    tail = lines[node.end_lineno - 1][node.end_col_offset :] + b"".join(lines[node.end_lineno :])
-    return (head + after.encode() + tail).decode()
+    first, last = node.lineno - 1, node.end_lineno - 1
+    own = b"".join(lines[first : last + 1])
+    end = len(own) - len(lines[last]) + node.end_col_offset
+    head, tail = b"".join(lines[:first]) + own[: node.col_offset], own[end:] + b"".join(lines[last + 1 :])
+    return head.decode(), own[node.col_offset : end].decode(), tail.decode()
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
@@ -96,12 +104,24 @@ def _nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
         if name in {"annotation", "returns", "decorator_list", "type_params", "bases"}:
             continue
         for child in value if isinstance(value, list) else [value]:
-            if not isinstance(child, ast.AST) or isinstance(child, ast.Raise | ast.JoinedStr | ast.Assert):
+            if not isinstance(child, ast.AST) or _never_matters(child):
                 continue
             if isinstance(child, ast.expr | ast.stmt):
                 yield child
             if not isinstance(child, ast.AnnAssign) or child.value is not None:
                 yield from _nodes(child)
+
+
+def _never_matters(node: ast.AST) -> bool:
+    match node:
+        case ast.Raise() | ast.JoinedStr() | ast.Assert():
+            return True
+        case ast.AnnAssign(annotation=ast.Name(id="TypeAlias")):
+            return True
+        case ast.keyword(arg="strict" | "repr", value=ast.Constant(value=bool())):
+            return True
+        case _:
+            return False
 
 
 def _changes(node: ast.expr | ast.stmt) -> Iterator[ast.expr | ast.stmt]:

@@ -2,11 +2,13 @@
 
 - `MODULES`: the modules, and the tests that judge them.
 - `run_mutate`: draws mutants, runs the tests on each, and counts; `MutateResult`: what was noticed and what was not.
+- `known_equivalent`: mutants that change nothing; `key_of`: what tells a mutant from any other.
 
 Every worker has a copy of the sources, so that the tree itself never changes. numba's cache does not notice a change in
 another module, so the cached kernels of everything that imports the changed module go, too.
 
-``equivalent_mutants.toml`` lists mutants that change nothing, each with the reason; they are not counted.
+``equivalent_mutants.toml`` lists mutants that change nothing, each with the reason; they are not counted. Its entries
+have the keys ``module``, ``text``, ``before``, ``after``, ``why`` and, where a module has several such, ``which``.
 """
 
 from __future__ import annotations
@@ -17,15 +19,15 @@ import os
 import queue
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from harness.judge import passes
 from harness.mutants import Mutant, mutants_of
 from legible.errors import LegibleError
 from legible.files import read_toml
@@ -41,13 +43,17 @@ MODULES: dict[str, tuple[str, ...]] = {
     "features/intervals.py": ("tests/features",),
     "play/choosing.py": ("tests/play/test_choosing.py", "tests/play/test_episodes.py"),
     "play/episodes.py": ("tests/play/test_episodes.py", "tests/play/test_choosing.py"),
-    "play/experiences.py": ("tests/play/test_experiences.py",),
+    "play/experiences.py": ("tests/play/test_experiences.py", "tests/test_data_frames.py"),
     "mining/importance.py": (
         "tests/mining/test_lime.py",
         "tests/mining/test_mining.py",
         "tests/mining/test_methods.py",
     ),
-    "mining/mining.py": ("tests/mining/test_mining.py", "tests/mining/test_methods.py"),
+    "mining/mining.py": (
+        "tests/mining/test_mining.py",
+        "tests/mining/test_methods.py",
+        "tests/test_data_frames.py",
+    ),
     "mining/lime/lime.py": ("tests/mining/test_lime.py",),
     "mining/lime/regression.py": ("tests/mining/test_lime.py",),
     "mining/lime/sampling.py": ("tests/mining/test_lime.py",),
@@ -55,11 +61,15 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/mining/test_ripper_learner.py",
         "tests/mining/test_ripper_kernels.py",
     ),
-    "mining/ripper/encoding.py": ("tests/mining/test_ripper_classifier.py", "tests/mining/test_ripper_learner.py"),
+    "mining/ripper/encoding.py": ("tests/mining/test_ripper_encoding.py", "tests/mining/test_ripper_classifier.py"),
     "mining/ripper/kernels.py": ("tests/mining/test_ripper_kernels.py", "tests/mining/test_ripper_learner.py"),
-    "mining/ripper/learner.py": ("tests/mining/test_ripper_learner.py", "tests/mining/test_ripper_classifier.py"),
+    "mining/ripper/learner.py": (
+        "tests/mining/test_ripper_learner.py",
+        "tests/mining/test_ripper_kernels.py",
+        "tests/mining/test_ripper_classifier.py",
+    ),
     "mining/ripper/rules.py": ("tests/mining/test_ripper_learner.py", "tests/mining/test_ripper_classifier.py"),
-    "relations/cuts.py": ("tests/relations/test_relations.py", "tests/relations/test_file.py"),
+    "relations/cuts.py": ("tests/relations/test_relations.py", "tests/relations/test_groups.py"),
     "relations/generalisation.py": ("tests/relations/test_relations.py",),
     "relations/relation.py": ("tests/relations/test_relations.py", "tests/relations/test_file.py"),
     "relations/values.py": ("tests/relations/test_relations.py", "tests/relations/test_file.py"),
@@ -73,8 +83,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evaluation/statistics.py": ("tests/evaluation/test_statistics.py",),
     "evaluation/units.py": ("tests/evaluation",),
     "evaluation/verdicts.py": ("tests/evaluation",),
-    "improvement/composition.py": ("tests/evaluation",),
-    "environments/pacman/kernel.py": ("tests/environments/pacman",),
+    "improvement/composition.py": ("tests/evaluation", "tests/test_data_frames.py"),
+    "environments/pacman/kernel.py": (
+        "tests/environments/pacman/test_kernel.py",
+        "tests/environments/pacman/test_env.py",
+    ),
     "streams.py": ("tests/test_streams.py", "tests/play/test_choosing.py"),
 }
 
@@ -153,26 +166,32 @@ def run_mutate(
 
 def _draw(modules: tuple[str, ...], per_module: int, seed: int) -> tuple[list[tuple[str, Mutant]], int]:
     """Return mutants of every module, and how many were left out because they are known to change nothing."""
-    known = _equivalent()
+    known = known_equivalent()
     drawn: list[tuple[str, Mutant]] = []
     left_out = 0
     for name in modules:
         mutants = mutants_of((ROOT / "src/legible" / name).read_text("utf-8"))
         random.Random(f"{seed} {name}").shuffle(mutants)
-        kept = [(name, mutant) for mutant in mutants[:per_module] if _key(name, mutant) not in known]
+        kept = [(name, mutant) for mutant in mutants[:per_module] if key_of(name, mutant) not in known]
         left_out += min(per_module, len(mutants)) - len(kept)
         drawn += kept
     random.Random(seed).shuffle(drawn)
     return drawn, left_out
 
 
-def _equivalent() -> set[tuple[str, str, str, str]]:
-    document: dict[str, Any] = read_toml(EQUIVALENT, LegibleError) if EQUIVALENT.exists() else {}
-    return {(e["module"], e["text"], e["before"], e["after"]) for e in document.get("mutants", ())}
+Key = tuple[str, str, str, str, int]
 
 
-def _key(name: str, mutant: Mutant) -> tuple[str, str, str, str]:
-    return name, mutant.text, mutant.before, mutant.after
+def known_equivalent() -> dict[Key, str]:
+    """Return the mutants that are known to change nothing, and why they do not."""
+    document: dict[str, Any] = read_toml(EQUIVALENT, LegibleError)
+    entries: list[dict[str, Any]] = document["mutants"]
+    return {(e["module"], e["text"], e["before"], e["after"], e.get("which", 0)): e["why"] for e in entries}
+
+
+def key_of(name: str, mutant: Mutant) -> Key:
+    """What tells a mutant of a module from any other."""
+    return name, mutant.text, mutant.before, mutant.after, mutant.which
 
 
 def _copy(source: Path, target: Path) -> Path:
@@ -226,19 +245,22 @@ def _is_noticed(tree: Path, name: str, mutant: Mutant, limit: float) -> bool:
 
 def _cached_kernels(tree: Path, name: str) -> list[Path]:
     """Return numba's files of a module and of everything that imports it, directly or not."""
-    source = tree / "src"
-    stale = {_dotted(Path("legible") / name)}
-    imports = {_dotted(p.relative_to(source)): _imports(p) for p in source.rglob("*.py")}
-    while True:
-        more = {module for module, names in imports.items() if names & stale} - stale
-        if not more:
-            break
-        stale |= more
-    found = []
-    for module in stale:
-        folder = (source / module.replace(".", "/")).parent / "__pycache__"
-        found += list(folder.glob(f"{module.rsplit('.', 1)[-1]}.*.nb?"))
+    found: list[Path] = []
+    for module in _users(name):
+        folder = (tree / "src" / module.replace(".", "/")).parent / "__pycache__"
+        found += folder.glob(f"{module.rsplit('.', 1)[-1]}.*.nb?")
     return found
+
+
+@cache
+def _users(name: str) -> set[str]:
+    """Return a module and everything that imports it, directly or not."""
+    source = ROOT / "src"
+    users = {_dotted(Path("legible") / name)}
+    imports = {_dotted(p.relative_to(source)): _imports(p) for p in source.rglob("*.py")}
+    while more := {module for module, names in imports.items() if names & users} - users:
+        users |= more
+    return users
 
 
 def _dotted(path: Path) -> str:
@@ -256,24 +278,14 @@ def _imports(path: Path) -> set[str]:
 
 
 def _run(tree: Path, tests: tuple[str, ...], limit: float | None) -> bool:
-    """Run tests in a tree; return whether they passed in time."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tree / "src"), os.environ.get("PYTHONPATH", "")])}
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    present = [test for test in tests if (tree / test).exists()]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", *present]
-    try:
-        done = subprocess.run(
-            command, cwd=tree, env=environment, timeout=limit, capture_output=True, check=False, start_new_session=True
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+    """Run those of the tests that there are; return whether they passed in time."""
+    return passes(tree, [test for test in tests if (tree / test).exists()], limit)
 
 
 def save_result(result: MutateResult, path: Path) -> None:
     """Write the counts and the mutants that were not noticed as JSON."""
     missed = [
-        {"module": name, "line": m.line, "text": m.text, "before": m.before, "after": m.after}
+        {"module": name, "line": m.line, "text": m.text, "before": m.before, "after": m.after, "which": m.which}
         for name, m in result.unnoticed
     ]
     document = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +30,16 @@ from legible.evaluation.units import UnitResult
 from legible.features import FeatureSpace
 from legible.files import read_json, read_text
 from legible.guidance import GuidedPolicy
-from legible.mining import Mining
-from legible.play import Experiences
-from legible.policies import Normalisation, load_normalisation, load_policy, save_normalisation, save_policy
+from legible.mining import Importance, Mining
+from legible.play import Experiences, environment_for
+from legible.policies import (
+    Normalisation,
+    PolicyError,
+    load_normalisation,
+    load_policy,
+    save_normalisation,
+    save_policy,
+)
 from legible.relations import load_relations
 from legible.reproduction.records import load_record, save_record
 from legible.rules import parse_rule
@@ -44,6 +52,31 @@ _MAZE = """%%%%%%%%%
 %.%%.%% %
 %...P..o%
 %%%%%%%%%
+"""
+_CONFIG = """!!python/object/apply:collections.OrderedDict
+- - - batch_size
+    - 8
+  - - env_wrapper
+    - - rl_zoo3.wrappers.FrameSkip:
+          skip: 2
+      - sb3_contrib.common.wrappers.TimeFeatureWrapper:
+          test_mode: true
+  - - frame_stack
+    - 2
+  - - n_timesteps
+    - 1000.0
+  - - normalize
+    - '{''norm_obs'': False}'
+"""
+_ARGS = """!!python/object/apply:collections.OrderedDict
+- - - algo
+    - ppo
+  - - env
+    - CartPole-v1
+  - - env_kwargs
+    - max_episode_steps: 100
+  - - seed
+    - 7
 """
 _ARCHITECTURE = """output = "values"
 [[layers]]
@@ -115,14 +148,18 @@ def make_samples(folder: Path) -> list[Sample]:
     made = folder / "made"
     made.mkdir(parents=True)
     found = [*_study_samples(made), *_policy_samples(made), *_text_samples(made)]
-    found += [_older(sample) for sample in found if sample.path.suffix in {".safetensors", ".npz"}]
+    found += [
+        _older(sample)
+        for sample in found
+        if sample.path.suffix in {".safetensors", ".npz"} and "checkpoint" not in sample.name  # refused without
+    ]
     return [_alone(sample, folder / f"{number:02}") for number, sample in enumerate(found)]
 
 
 def _alone(sample: Sample, folder: Path) -> Sample:
     """The sample in a folder of its own, with what lies beside it."""
     beside = sample.path.parent
-    if sample.name in {"names.json", "study.json", "study.json of older versions"}:
+    if sample.name in {"names.json", "study.json", "study.json of older versions"} or sample.path.suffix == ".yml":
         shutil.copytree(beside, folder, ignore=shutil.ignore_patterns("units", "experiences*", "*.html"))
     else:
         folder.mkdir()
@@ -222,6 +259,112 @@ def _policy_samples(folder: Path) -> list[Sample]:
         Sample("architecture", folder / "tensors.toml", _policy_of_architecture, is_checked=False),
         Sample("statistics as npz", numbers, load_normalisation),
         Sample("statistics as TOML", text, load_normalisation, is_checked=False),
+        *_foreign_samples(folder, net),
+        *_zoo_samples(folder, small),
+        *_training_samples(folder),
+    ]
+
+
+def _foreign_samples(folder: Path, net: torch.nn.Module) -> list[Sample]:
+    """Policies of other libraries: CleanRL, ONNX, TorchScript."""
+    state = net.state_dict()
+    torch.save({f"network.{name}": tensor for name, tensor in state.items()}, folder / "dqn.cleanrl_model")
+    actor = {f"actor_mean.{name}": tensor for name, tensor in state.items()}
+    torch.save({**actor, "actor_logstd": torch.zeros(1, 2)}, folder / "ppo.cleanrl_model")
+    write_onnx(net, folder / "graph.onnx")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(net).save(folder / "program.pt")  # type: ignore[no-untyped-call]
+    return [
+        Sample("CleanRL's DQN", folder / "dqn.cleanrl_model", load_policy, is_checked=False),
+        Sample("CleanRL's PPO", folder / "ppo.cleanrl_model", load_policy, is_checked=False),
+        Sample("ONNX", folder / "graph.onnx", _graph, is_checked=False),
+        Sample("TorchScript that nobody typed", folder / "program.pt", _refused_program, is_checked=False),
+    ]
+
+
+def write_onnx(net: torch.nn.Module, path: Path) -> None:
+    """Write two linear layers with a ReLU between them as a graph of ONNX."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    names = ("0.weight", "0.bias", "2.weight", "2.bias")
+    tensors = [numpy_helper.from_array(net.state_dict()[name].numpy(), name) for name in names]
+    nodes = [
+        helper.make_node("Gemm", ["observations", "0.weight", "0.bias"], ["hidden"], transB=1),
+        helper.make_node("Relu", ["hidden"], ["active"]),
+        helper.make_node("Gemm", ["active", "2.weight", "2.bias"], ["q_values"], transB=1),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", width])
+        for name, width in (("observations", 4), ("q_values", 2))
+    ]
+    graph = helper.make_graph(nodes, "policy", ends[:1], ends[1:], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+
+
+def _graph(path: Path) -> Any:
+    """What the graph of a file makes of some observations."""
+    policy = load_policy(path)
+    return policy.scores(np.zeros((3, policy.n_features or 4), np.float32))
+
+
+def _refused_program(path: Path) -> Any:
+    """Read a program without having typed it: it is seen to be one, or refused as damaged, and never opened."""
+    try:
+        policy = load_policy(path)
+    except PolicyError as error:
+        if "is a program" in str(error):
+            return "a program"
+        raise
+    raise AssertionError(f"a program that nobody typed became {policy}")
+
+
+def _zoo_samples(folder: Path, small: dict[str, Any]) -> list[Sample]:
+    """The two files of a folder of the RL Zoo, which say what the environment needs."""
+    from stable_baselines3 import PPO
+
+    place = folder / "CartPole-v1_1"
+    place.mkdir()
+    env = gymnasium.wrappers.FrameStackObservation(gymnasium.make("CartPole-v1"), 2)
+    PPO("MlpPolicy", env, n_steps=8, batch_size=8, **small).save(place / "CartPole-v1.zip")
+    (place / "config.yml").write_text(_CONFIG)
+    (place / "args.yml").write_text(_ARGS)
+    return [
+        Sample(f"the RL Zoo's {name}", place / f"{name}.yml", _zoo_environment, is_checked=False)
+        for name in ("config", "args")
+    ]
+
+
+def _zoo_environment(path: Path) -> Any:
+    """The environment as the files of a folder say, made."""
+    policy = load_policy(path.parent)
+    spec = environment_for(policy, EnvironmentSpec("CartPole-v1"))
+    spec.make().close()
+    return spec.wrappers, dict(spec.arguments)
+
+
+def _training_samples(folder: Path) -> list[Sample]:
+    """A checkpoint of a fleet, and importances."""
+    from legible.training import DqnSettings, FleetPlan, load_checkpoint, make_fleet, save_checkpoint
+
+    settings = DqnSettings(hidden=(6,), n_envs=1, buffer_size=20, batch_size=4, learning_starts=4)
+    fleet = make_fleet(FleetPlan((EnvironmentSpec("legible/PacmanSmall-v0"),), (0,), settings, 12))
+    fleet.learn()
+    full, light = (save_checkpoint(fleet, folder / "fleet" / "fleet", full=full)[0] for full in (True, False))
+    importance = folder / "importance.npz"
+    Importance(np.arange(24.0).reshape(2, 3, 4), np.zeros((2, 3))).save(importance)
+
+    def go_on(path: Path) -> Any:
+        load_checkpoint(fleet, path.with_name("fleet"))
+        tensors = fleet.tensors(with_replay="full" in path.name)
+        return fleet.counters(), {name: tensor.numpy() for name, tensor in tensors.items()}
+
+    return [
+        Sample("full checkpoint", full, go_on),
+        Sample("light checkpoint", light, go_on),
+        Sample("importances", importance, Importance.load),
     ]
 
 

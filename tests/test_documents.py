@@ -27,7 +27,14 @@ import pytest
 
 from legible import engines, settings
 from legible.cli import app, main
-from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
+from legible.settings import (
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    MistakeSettings,
+    PlaySettings,
+    StudySettings,
+)
 from legible.study import study
 
 ROOT = Path(__file__).parent.parent
@@ -48,6 +55,7 @@ FEW = StudySettings(
         rungs=2, race_seeds=100, confirmation_changes=200, confirmation_seeds=500, confirmation_episodes=60
     ),
     improvement=ImprovementSettings(episodes=30, final_episodes=60, most_candidates=3),
+    mistakes=MistakeSettings(steps=400_000, episodes=40),
 )
 
 
@@ -208,3 +216,15 @@ def test_every_page_is_in_the_navigation() -> None:
     listed = set(re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE))
     # Tables of measurements are linked from the page that speaks of them.
     assert listed == {path.name for path in DOCS.glob("*.md") if not path.name.startswith("highway-")}
+
+
+def test_the_table_of_policies_says_what_opens() -> None:
+    spec = importlib.util.spec_from_file_location("make_policies", DOCS / "make_policies.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = (DOCS / "policies.md").read_text(encoding="utf-8")
+    rows = [*module.combinations(("QRDQN", "RecurrentPPO")), *module.refusals()]
+    assert len(rows) == 8
+    assert not [row for row in rows if row not in page], "run docs/make_policies.py"

@@ -15,7 +15,7 @@ from legible.imports import PACKAGES_OF_EXTRAS, MissingPackageError, needs_extra
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 # Modules that are about the package of an extra from beginning to end, imported when they are used.
-ABOUT_AN_EXTRA = re.compile(r"legible\.(policies\.sb3[._]models|training\.sb3)")
+ABOUT_AN_EXTRA = re.compile(r"legible\.(policies\.sb3[._]models|training\.sb3(_checkpoint)?)")
 ZOO_POLICY = "zoo:PacmanSmall/ppo/4"
 COMMANDS = {
     "train CartPole-v1 --steps 10": "sb3",
@@ -25,6 +25,7 @@ COMMANDS = {
     f"run farama/HighwayFast-v0 {ZOO_POLICY}": "highway",
     f"run highway-fast-v0 {ZOO_POLICY}": "highway",
     "play CartPole-v1 --window": "human",
+    f"run Walker2d-v5 {ZOO_POLICY}": "mujoco",
     "run CartPole-v1 policy.onnx": "onnx",
     "run CartPole-v1 hf:somebody/policies": "hub",
     f"run CartPole-v1 {ZOO_POLICY} --engine ray": "ray",
@@ -74,7 +75,7 @@ for module in pkgutil.walk_packages(legible.__path__, "legible."):
         print(module.name)
 """
     failed = run_without_extras(program, tmp_path).split()
-    assert len(failed) == 2
+    assert len(failed) == 3
     assert all(ABOUT_AN_EXTRA.fullmatch(name) for name in failed), failed
 
 

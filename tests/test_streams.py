@@ -97,6 +97,7 @@ def test_policy_keys_take_any_seed_and_stay_what_they_are() -> None:
     np.testing.assert_array_equal(policy_keys([2**64 + 3]), policy_keys([3]))
     # Results that people keep depend on these numbers.
     assert policy_keys([0, 1]).tolist() == [11207422961820079421, 10962556064263004203]
+    assert [int(next_key(np.uint64(key))) for key in (0, 1)] == [9370218965779684112, 132297946315314195]
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**80, np.int64(3), np.uint8(255)])

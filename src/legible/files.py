@@ -181,13 +181,23 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_text(path: str | Path, error: type[LegibleError] = LegibleError) -> str:
-    """Read a text that people write; `error` is what is raised when it cannot be read."""
+def read_text(path: str | Path, error: type[LegibleError] = LegibleError, largest: int = LARGEST_TEXT) -> str:
+    """Read a text that people write.
+
+    Parameters
+    ----------
+    path
+        The file.
+    error
+        What is raised when it cannot be read.
+    largest
+        How many bytes it may have.
+    """
     try:
         with Path(path).open("rb") as file:
-            content = file.read(LARGEST_TEXT + 1)
-        if len(content) > LARGEST_TEXT:
-            raise error(f"{path}: is larger than {LARGEST_TEXT / 1e6:g} MB, too large for a file of its kind.")
+            content = file.read(largest + 1)
+        if len(content) > largest:
+            raise error(f"{path}: is larger than {largest / 1e6:g} MB, too large for a file of its kind.")
         return content.decode("utf-8").replace("\r\n", "\n")
     except OSError as cause:
         raise error(f"{path}: cannot be read ({cause.strerror}).") from cause
@@ -195,9 +205,11 @@ def read_text(path: str | Path, error: type[LegibleError] = LegibleError) -> str
         raise error(f"{path}: is not UTF-8 text ({cause.reason} at byte {cause.start}).") from cause
 
 
-def read_toml(path: str | Path, error: type[LegibleError] = LegibleError) -> dict[str, Any]:
-    """Read a TOML file; `error` is what is raised when it cannot be read."""
-    return parse_toml(read_text(path, error), str(path), error)
+def read_toml(
+    path: str | Path, error: type[LegibleError] = LegibleError, largest: int = LARGEST_TEXT
+) -> dict[str, Any]:
+    """Read a TOML file; parameters as for `read_text`."""
+    return parse_toml(read_text(path, error, largest), str(path), error)
 
 
 def parse_toml(text: str, where: str, error: type[LegibleError] = LegibleError) -> dict[str, Any]:

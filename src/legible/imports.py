@@ -26,6 +26,7 @@ PACKAGES_OF_EXTRAS = {
     "highway": ("highway_env",),
     "hub": ("huggingface_hub", "yaml"),
     "human": ("pygame",),
+    "mujoco": ("mujoco",),
     "onnx": ("onnxruntime",),
     "pacman": ("pacai",),
     "pandas": ("pandas",),

@@ -4,8 +4,8 @@ The dataclasses here are the single source of the command line's options, of set
 every field is annotated with its type and with the sentence that people read.
 
 - `StudySettings`: all of them; `StudySettings.paper` and `StudySettings.quick` are presets.
-- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `ReferenceSettings` and
-  `BaselineSettings`: one for each step.
+- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `ReferenceSettings`,
+  `BaselineSettings` and `MistakeSettings`: one for each step.
 - `all_settings`: every setting with its name, type, default and help, for whoever makes options or documents of them.
 """
 
@@ -22,13 +22,19 @@ from legible.errors import LegibleError, did_you_mean
 Criterion = Literal["agreement", "purity"]
 Precedence = Literal["positive", "negative"]
 """Which rules win in a conflict: "positive" is Algorithm 1; with "negative" a blocked action is never enforced."""
+Enforce = Literal["typical", "nearest"]
+"""What a continuous action becomes that rules move: the typical action of the region, or its nearest point."""
 Method = Literal["racing", "paper"]
 Candidates = Literal["weaknesses", "confirmed"]
 Order = Literal["mined", "effect", "negative-first"]
+MistakesWhen = Literal["fast", "always", "never"]
+MOST_ROLLOUTS = 512  # of one choice in one rung of the search for mistakes
+MOST_DECISIONS = 10_000
 STEP_LIMIT = 100_000
 MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
 SINGLE_BATCH, SINGLE_UNIT = 25, 100
+SINGLE_STEPS = 5  # how many times fewer steps are spent on single decisions there
 # With fewer changed episodes the test of the confirmation does not keep its promise where losses are rare and large.
 FEWEST_CHANGES = 200
 MOST_RUNGS = 16
@@ -130,6 +136,11 @@ class PlaySettings:
         Precedence,
         'Which rules win where they conflict: "positive", as in the paper\'s Algorithm 1, or "negative".',
     ] = "positive"
+    enforce: Annotated[
+        Enforce,
+        'What a continuous action becomes that rules move into another region: the "typical" action of the policy '
+        'there, or the "nearest" point of the region.',
+    ] = "typical"
     batch: Annotated[int, "Episodes side by side in a unit of work."] = 256
     unit_episodes: Annotated[int, "Episodes in a unit of work."] = 2500
     step_limit: Annotated[int, "Steps after which an endless episode is cut off."] = STEP_LIMIT
@@ -151,6 +162,7 @@ class PlaySettings:
         if not 0.0 <= self.epsilon <= 1.0:
             raise SettingsError(f"epsilon is a share between 0 and 1, got {self.epsilon}.")
         _check_word(self, "precedence")
+        _check_word(self, "enforce")
 
 
 @dataclass(frozen=True)
@@ -231,6 +243,37 @@ class EvaluationSettings:
 
 
 @dataclass(frozen=True)
+class SearchSettings:
+    """How rules are searched that the policy does not follow itself."""
+
+    budget: Annotated[
+        int,
+        "Environment steps that the search may take. 0: 15 million in environments that are stepped in whole batches, "
+        "elsewhere as many as the other rule sets take at most.",
+    ] = 0
+    beam: Annotated[int, "Rule sets that are refined in each round: the best ones."] = 12
+    most_conditions: Annotated[int, "Conditions of a rule at most, 1 to 4."] = 4
+    least_changed: Annotated[float, "Share of the recorded states in which a rule set must change the choice."] = 0.002
+    most_changed: Annotated[float, "Share of the recorded states in which a rule set may change the choice."] = 0.5
+    states: Annotated[int, "Recorded states on which rule sets are judged before anything is played."] = 4000
+    most_candidates: Annotated[
+        int, "Searched rule sets that are confirmed on fresh seeds at most: the best of those that passed the race."
+    ] = 24
+
+    def __post_init__(self) -> None:
+        for name, least in (("budget", 0), ("beam", 1), ("most_conditions", 1), ("states", 1), ("most_candidates", 1)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        if self.most_conditions > 4:
+            raise SettingsError(f"most_conditions must be at most 4, got {self.most_conditions}.")
+        if not 0.0 <= self.least_changed < self.most_changed <= 1.0:
+            raise SettingsError(
+                f"least_changed and most_changed are shares, the first the smaller one, got {self.least_changed} and "
+                f"{self.most_changed}."
+            )
+
+
+@dataclass(frozen=True)
 class ImprovementSettings:
     """What decides the composition."""
 
@@ -292,6 +335,36 @@ class BaselineSettings:
 
 
 @dataclass(frozen=True)
+class MistakeSettings:
+    """What decides which single decisions are looked at, and how closely."""
+
+    when: Annotated[
+        MistakesWhen,
+        'When a whole run looks for single decisions that cost much: "fast" (where states are copied as rows of a '
+        'batch), "always" or "never". `legible mistakes` does so in any case.',
+    ] = "fast"
+    steps: Annotated[int, "Steps that may be played for it, about."] = 2_000_000
+    episodes: Annotated[int, "Episodes that are recorded, from which the decisions come."] = 600
+    decisions: Annotated[int, "Decisions that are looked at, at most."] = 2000
+    rollouts: Annotated[int, "Rollouts of every choice of every decision."] = 16
+    second_rollouts: Annotated[int, "More rollouts where another choice seems better."] = 48
+    final_rollouts: Annotated[int, "Rollouts that the quoted figures come from, and that chose nothing."] = 128
+
+    def __post_init__(self) -> None:
+        for name, least in (("episodes", 1), ("decisions", 1), ("rollouts", 4), ("final_rollouts", 8)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        for name in ("rollouts", "second_rollouts", "final_rollouts"):
+            if not 2 <= getattr(self, name) <= MOST_ROLLOUTS:
+                raise SettingsError(f"{name} must lie in 2 … {MOST_ROLLOUTS}, got {getattr(self, name)}.")
+        if self.decisions > MOST_DECISIONS:
+            raise SettingsError(f"decisions must be at most {MOST_DECISIONS}, got {self.decisions}.")
+        if self.steps < 1:
+            raise SettingsError(f"steps must be at least 1, got {self.steps}.")
+        _check_word(self, "when")
+
+
+@dataclass(frozen=True)
 class StudySettings:
     """Every number of a study."""
 
@@ -307,15 +380,18 @@ class StudySettings:
     ] = MOST_FAILED
     sources: Annotated[
         str,
-        'Where the rule sets that are tested come from, separated by commas: "mined" (the paper), "yours" (rules '
-        "that you give).",
+        'Where the rule sets that are tested come from, separated by commas: "mined" (the paper: mined rules, '
+        'generalised), "alone" (the same rules, each by itself), "searched" (rules that the policy does not follow '
+        'itself), "mistakes" (rules learned from single decisions), "yours" (rules that you give).',
     ] = "mined,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
     improvement: ImprovementSettings = field(default_factory=ImprovementSettings)
     references: ReferenceSettings = field(default_factory=ReferenceSettings)
     baselines: BaselineSettings = field(default_factory=BaselineSettings)
+    mistakes: MistakeSettings = field(default_factory=MistakeSettings)
 
     def __post_init__(self) -> None:
         if self.episodes < 2:
@@ -332,6 +408,7 @@ class StudySettings:
             mining=MiningSettings.paper(),
             evaluation=EvaluationSettings(method="paper"),
             improvement=ImprovementSettings(episodes=1000, order="negative-first"),
+            mistakes=MistakeSettings(when="never"),
         )
 
     @classmethod
@@ -348,9 +425,11 @@ class StudySettings:
                 episodes=25,
                 confirmation_episodes=50,
             ),
+            search=SearchSettings(budget=1_500_000, most_candidates=6),
             improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
             references=ReferenceSettings(episodes=50),
             baselines=BaselineSettings(random_tests=10),
+            mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),
         )
 
     def for_single_environments(self) -> StudySettings:
@@ -358,7 +437,11 @@ class StudySettings:
 
         Their units are smaller: less is lost when a run is stopped, and progress is seen sooner.
         """
-        return replace(self, play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT))
+        return replace(
+            self,
+            play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT),
+            mistakes=replace(self.mistakes, steps=self.mistakes.steps // SINGLE_STEPS),
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> StudySettings:

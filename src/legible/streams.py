@@ -18,6 +18,8 @@ from legible.errors import LegibleError
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _NEXT = np.uint64(0xD1B54A32D192ED03)
 _POLICY = np.uint64(0x8CB92BA72F3D8DD7)
+_GROUP = np.uint64(0xC2B2AE3D27D4EB4F)
+_NOISE = np.uint64(0xA0761D6478BD642F)
 _ONE_53RD = 1.0 / (1 << 53)
 
 
@@ -45,6 +47,58 @@ def next_key(key: np.uint64) -> np.uint64:
 def uniform(key: np.uint64, count: np.uint64) -> float:
     """The number in [0, 1) at a place of a stream."""
     return np.float64(mix(key + (count + np.uint64(1)) * GOLDEN) >> np.uint64(11)) * _ONE_53RD
+
+
+@njit(cache=True)
+def group_key(key: np.uint64, group: int) -> np.uint64:
+    """The stream of a group of choices: the first group has the stream itself, every other one of its own."""
+    return key if group == 0 else mix(key + np.uint64(group) * _GROUP)
+
+
+@njit(cache=True)
+def _noise(keys: NDArray[np.uint64], steps: NDArray[np.int64], first: int, columns: int) -> NDArray[np.float64]:
+    """Numbers in [0, 1) at the places ``first … first + columns - 1`` of every row's stream for its step."""
+    numbers = np.empty((keys.size, columns), np.float64)
+    for i in range(keys.size):
+        key = mix((keys[i] ^ _NOISE) + np.uint64(steps[i]) * GOLDEN)
+        for k in range(columns):
+            numbers[i, k] = uniform(key, np.uint64(first + k))
+    return numbers
+
+
+class RowGenerator:
+    """Random numbers for the rows of a batch, each from the stream of its episode and its step.
+
+    It draws as a generator of NumPy does, so that policies can use it like one. What a row gets does not depend on the
+    others.
+
+    Parameters
+    ----------
+    keys
+        Of the rows' episodes, see `policy_keys`.
+    steps
+        How many steps each episode has taken.
+    """
+
+    def __init__(self, keys: NDArray[np.uint64], steps: NDArray[np.int64]) -> None:
+        self._keys, self._steps, self._drawn = keys, steps, 0
+
+    def random(self, shape: int | Sequence[int]) -> NDArray[np.float64]:
+        """Numbers in [0, 1); the first dimension is that of the rows."""
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        if sizes[0] != len(self._keys):
+            raise LegibleError(f"random numbers for {len(self._keys)} rows were asked for {sizes[0]} rows.")
+        columns = int(np.prod(sizes[1:]))
+        numbers = _noise(self._keys, self._steps, self._drawn, columns)
+        self._drawn += columns
+        return numbers.reshape(sizes)
+
+    def standard_normal(self, shape: int | Sequence[int]) -> NDArray[np.float64]:
+        """Numbers of the standard normal distribution."""
+        from scipy.special import ndtri  # noqa: PLC0415 (most draws are not normal)
+
+        normal: NDArray[np.float64] = ndtri(self.random(shape) + _ONE_53RD / 2)
+        return normal
 
 
 @njit(cache=True)

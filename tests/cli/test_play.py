@@ -129,8 +129,6 @@ def test_refusals_are_one_line(legible, tmp_path, words, said) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "name", "said"),
     [
-        ("SAC", "Pendulum-v1", "actions are a Box space"),
-        ("PPO", f"{HERE}:Walk", "actions are a MultiDiscrete space"),
         ("SAC", f"{HERE}:Goal", "observations are a Dict space"),
         ("DQN", f"{HERE}:Picture", "the policy reads pictures"),
         ("RecurrentPPO", "CartPole-v1", "the policy remembers earlier observations"),
@@ -140,11 +138,14 @@ def test_refusals_are_one_line(legible, tmp_path, words, said) -> None:
 def test_check_says_what_works_and_what_does_not_yet(legible, tmp_path, algorithm, name, said) -> None:
     done = legible("check", name, saved(tmp_path, algorithm, name))
     assert done.code == 1, done.err
-    line, verdict = done.out.splitlines()
+    *_, line, verdict = done.out.splitlines()
     assert said in line
     assert "legible play" in line
     assert "a study does not yet" in line
-    assert verdict == f"{name} is not fit for a study."
+    if "the policy" in said:
+        assert verdict == f"The policy is not fit for a study; {name} is."
+    else:
+        assert verdict == f"{name} is not fit for a study."
 
 
 @pytest.mark.parametrize("kind", ["Words", "Graphs", "Lists"])
@@ -162,12 +163,14 @@ def test_check_describes_a_policy_alone(legible, tmp_path) -> None:
     assert "algorithm: SAC, Stable-Baselines3 " in done.out
     assert "actions: Box(-2.0, 2.0, (1,), float32)" in done.out
     assert "environment: Pendulum-v0, says its name; today Pendulum-v1. What changed: v1:" in done.out
-    assert "fit for a study: no, the policy's actions are Box: legible play works already" in done.out
+    assert "fit for a study: yes" in done.out
     document = json.loads(legible("check", path, "--json").out)
-    assert (document["todays_env_id"], document["kind"], document["fit"]) == ("Pendulum-v1", "none", False)
+    assert (document["todays_env_id"], document["kind"], document["fit"]) == ("Pendulum-v1", "none", True)
     fit = legible("check", saved(tmp_path, "DQN", "CartPole-v1"))
     assert "scores: values of 2 actions" in fit.out
     assert "fit for a study: yes" in fit.out
+    unfit = legible("check", saved(tmp_path, "RecurrentPPO", "CartPole-v1"))
+    assert "fit for a study: no, the policy remembers earlier observations: legible play works already" in unfit.out
 
 
 def test_an_environment_that_cannot_be_drawn_is_played_without_pictures(legible, monkeypatch) -> None:

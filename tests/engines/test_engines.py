@@ -19,6 +19,7 @@ from engine_programs import PROGRAM, in_mid_run, session_members, start
 from engine_units import (
     Parcel,
     give_one_way,
+    half_done,
     hang_stubbornly,
     leave_a_child,
     misbehave,
@@ -195,6 +196,16 @@ def test_a_unit_that_hangs_is_stopped(name: str, processes: LocalProcesses, tmp_
     assert isinstance(hung, Failed)
     assert (hung.error, hung.attempts) == ("took longer than 0.5 s", 1)
     assert "time.sleep(60)" in hung.traceback
+
+
+def test_a_worker_that_was_interrupted_is_replaced(tmp_path: Path) -> None:
+    """As after a compilation that a time limit broke off: what it had half done is still there."""
+    with LocalProcesses(1) as engine:
+        (first,) = engine.run(half_done, tmp_path, ["a"], time_limit=0.5)
+        (second,) = engine.run(half_done, tmp_path, ["a"], time_limit=30)
+    assert isinstance(first, Failed)
+    assert second == Finished(0, "all done")
+    assert len(set(runs(tmp_path, "a"))) == 2
 
 
 def test_a_unit_that_hangs_where_no_signal_gets_in_is_killed(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 from engine_programs import PROGRAM, in_mid_run, session_members, start
 from engine_units import (
     Parcel,
+    half_done,
     misbehave,
     runs,
     seeded,
@@ -26,7 +28,6 @@ from engine_units import (
     with_parcel,
 )
 from legible.engines import Failed, Finished, InProcess, RayEngine, make_engine, workers
-from legible.engines import ray as ray_engine
 from legible.errors import LegibleError
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'legible-rl[ray]'")
@@ -142,6 +143,15 @@ def test_closing_early_stops_the_units(engine: RayEngine, tmp_path: Path) -> Non
     assert sorted(report.result for report in engine.run(pow, 2, [1, 2, 3, 4])) == [2, 4, 8, 16]
 
 
+def test_a_worker_that_was_interrupted_is_replaced(engine: RayEngine, tmp_path: Path) -> None:
+    (first,) = engine.run(half_done, tmp_path, ["a"], time_limit=0.5)
+    reports = list(engine.run(half_done, tmp_path, ["a"] + [f"b{i}" for i in range(6)], time_limit=30))
+    assert isinstance(first, Failed)
+    assert all(isinstance(report, Finished) for report in reports)
+    interrupted = runs(tmp_path, "a")[0]
+    assert all(interrupted not in runs(tmp_path, f"b{i}") for i in range(6))
+
+
 def test_a_ray_of_others_is_left_running(engine: RayEngine) -> None:
     assert ray.is_initialized()
     assert [report.result for report in make_engine("ray").run(pow, 2, [5])] == [32]
@@ -149,7 +159,7 @@ def test_a_ray_of_others_is_left_running(engine: RayEngine) -> None:
 
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_engine.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(LegibleError, match=r"pip install 'legible-rl\[ray\]'"):
         make_engine("ray")
 

@@ -52,7 +52,7 @@ def name_of(environment: object) -> str | None:
         ("mymodule:CartPole", None),
         ("mymodule:cartpole", None),
         ("MountainCar-v0", "mountaincar"),
-        ("MountainCarContinuous-v0", None),
+        ("MountainCarContinuous-v0", "mountaincar-continuous"),
         ("Acrobot-v1", "acrobot"),
         ("LunarLander-v3", "lunarlander"),
         ("FrozenLake8x8-v1", "frozenlake"),

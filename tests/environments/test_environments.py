@@ -4,6 +4,7 @@ import pickle
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -33,7 +34,7 @@ from legible.environments import (
 )
 from legible.environments.pacman import PacmanEnv, PacmanError, PacmanVectorEnv
 from legible.errors import LegibleError
-from legible.features import Feature, FeatureError, FeatureSpace
+from legible.features import Feature, FeatureError, FeatureSpace, Regions
 from toy_environments import Scripted, Shifted, Spaces
 
 SMALL = "legible/PacmanSmall-v0"
@@ -321,13 +322,75 @@ def test_actions_that_cannot_be_numbered_are_refused(space: spaces.Space) -> Non
     words = f"actions are a {type(space).__name__} space; rules choose among the actions of a Discrete space"
     with pytest.raises(UnfitEnvironmentError, match=words):
         count_actions(space)
-    with pytest.raises(UnfitEnvironmentError, match=words):
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Text(3),
+        spaces.Graph(spaces.Box(-1, 1), None),
+        spaces.Sequence(spaces.Discrete(2)),
+        spaces.Tuple([spaces.Discrete(2)]),
+        spaces.Dict({"a": spaces.Discrete(2)}),
+    ],
+)
+def test_actions_that_rules_cannot_speak_of_are_refused_in_one_line(space: spaces.Space) -> None:
+    words = f"actions are a {type(space).__name__} space; rules speak of Discrete, MultiDiscrete, MultiBinary and Box"
+    with pytest.raises(UnfitEnvironmentError, match=words) as refused:
+        feature_space_of(Spaces(action_space=space))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("space", [spaces.Box(1, 1, (2,)), spaces.Box(0, 1, (0,))])
+def test_actions_that_leave_nothing_to_choose_are_refused(space: spaces.Space) -> None:
+    with pytest.raises(UnfitEnvironmentError, match="which leaves nothing to choose"):
         feature_space_of(Spaces(action_space=space))
 
 
-def test_a_real_environment_with_continuous_actions_is_refused() -> None:
-    with pytest.raises(UnfitEnvironmentError, match="actions are a Box space"):
-        feature_space_of(EnvironmentSpec("Pendulum-v1").make())
+def test_continuous_actions_have_choices_by_the_names_of_their_parts() -> None:
+    space = feature_space_of(Spaces(action_space=spaces.Box(-2.0, 2.0, (1,))))
+    assert space.action_names == ("action0.low", "action0.middle", "action0.high")
+    assert space.actions[0].label == "set action0 low"
+    assert space.groups[0].regions == Regions(-2.0, 2.0)
+
+
+def test_parts_of_whole_numbers_have_choices_by_their_values() -> None:
+    several = feature_space_of(Spaces(action_space=spaces.MultiDiscrete([[2, 3]])))
+    assert several.action_names == ("action0.0", "action0.1", "action1.0", "action1.1", "action1.2")
+    assert several.actions[1].label == "set action0 to 1"
+    switches = feature_space_of(Spaces(action_space=spaces.MultiBinary(2)))
+    assert switches.action_names == ("action0.off", "action0.on", "action1.off", "action1.on")
+
+
+GROUPS = {"steer": {"left": [-1, 0], "right": [0, 1]}, "gas": ["low", "high"]}
+TWO = spaces.Box(-1, 1, (2,))
+
+
+@pytest.mark.parametrize(
+    ("groups", "space", "said"),
+    [
+        (GROUPS, spaces.Box(-2, 2, (2,)), "'steer' reach from -1 to 1, but the environment's bounds are -2 and 2"),
+        (GROUPS, spaces.Box(-1, 1, (3,)), "names 2 groups of choices, but actions have 3 parts"),
+        (GROUPS, spaces.MultiDiscrete([2, 2]), "gives regions of group 'steer', but it has whole numbers"),
+        ({"gear": ["a", "b"]}, spaces.MultiDiscrete([3]), "names 2 choices of group 'gear', but the environment has 3"),
+        ({"steer": ["all"], "gas": ["a", "b"]}, TWO, "names one region of group 'steer'"),
+        (None, TWO, "names 1 actions, but the environment's are Box"),
+        (GROUPS, spaces.Discrete(4), "names 4 actions, but the environment has 4; name each or none"),
+    ],
+)
+def test_named_choices_that_do_not_fit_are_refused_in_one_line(groups: Any, space: spaces.Space, said: str) -> None:
+    env = Spaces(action_space=space)
+    features = list(feature_space_of(Spaces()).names)
+    data = {"features": features, **({"groups": groups} if groups else {"actions": ["Go"]})}
+    with pytest.raises(UnfitEnvironmentError, match=said) as refused:
+        feature_space_of(env, FeatureSpace.from_dict(data))
+    assert "\n" not in str(refused.value)
+
+
+def test_named_choices_get_the_bounds_of_the_environment() -> None:
+    features = list(feature_space_of(Spaces()).names)
+    space = feature_space_of(Spaces(action_space=TWO), FeatureSpace.from_dict({"features": features, "groups": GROUPS}))
+    assert [group.regions for group in space.groups] == [Regions(-1.0, 1.0, (0.0,)), Regions(-1.0, 1.0)]
 
 
 # Names
@@ -448,7 +511,9 @@ def test_wrappers_are_put_around_the_innermost_first() -> None:
 @pytest.mark.parametrize(
     ("wrapper", "words"),
     [
-        ("FlattenObservation", "write it as module:class"),
+        ("NoSuch", "write it as module:class; known by name alone are VecFrameStack, "),
+        ("FrameSkip(skip=0)", "skip is a whole number of at least 1, not 0"),
+        ("FrameSkip(skip=abs(1))", r"write its arguments as FrameSkip\(name=value\)"),
         ("no_such_module:Wrapper", "cannot be put around the environment: ModuleNotFoundError"),
         ("gymnasium.wrappers:NoSuch", "AttributeError"),
         ("builtins:repr", "made a str, not a gymnasium.Env"),

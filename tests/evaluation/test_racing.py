@@ -266,7 +266,7 @@ def test_workers_and_a_store_give_the_same_to_the_bit(monkeypatch: pytest.Monkey
 class Moody(Coin):
     """An environment that does not do as its seed says."""
 
-    def reset(self, *, seed: int | None = None, options: object = None):  # noqa: ARG002
+    def reset(self, *, seed: int | None = None, options: object = None):  # noqa: ARG002  # noqa: ARG002
         return super().reset(seed=int(np.random.randint(2**30)))  # noqa: NPY002
 
 
@@ -309,14 +309,13 @@ def test_who_is_dropped() -> None:
     assert not is_sure(Rung(24, 3, SURE))
 
 
-def test_standings_by_hand() -> None:
-    def z_and_p(*changed: float) -> tuple[float, float]:
-        standing = standing_of_changed(np.array(changed), 10)
-        return standing.z, standing.p
-
-    assert z_and_p(1.0, 3.0)[0] == 2.0
-    assert z_and_p(4.0) == (-np.inf, 1.0)  # one change says nothing, however large
-    assert z_and_p() == (-np.inf, 1.0)
-    assert z_and_p(0.0, 0.0, 0.0)[0] == 0.0
-    assert z_and_p(1.0, 1.0, 1.0) == (np.inf, 0.0)
-    assert z_and_p(-1.0, 1.0)[1] == 0.5
+def test_standard_errors_by_hand() -> None:
+    assert standing_of_changed(np.array([1.0, 3.0]), 10).z == pytest.approx(2.0)
+    assert standing_of_changed(np.array([1.0, 3.0]), 10).difference == pytest.approx(0.4)
+    assert standing_of_changed(np.array([4.0]), 10).z == -np.inf
+    assert standing_of_changed(np.zeros(5), 10).z == 0.0
+    assert standing_of_changed(np.ones(5), 10).z == np.inf
+    assert standing_of_changed(np.array([-1.0, 1.0]), 10).p == 0.5
+    assert standing_of_changed(np.empty(0), 10).p == 1.0
+    assert standing_of_changed(np.ones(5), 10).p == 0.0
+    assert standing_of_changed(np.ones(4), 10, invented_loss=4.0).z == 0.0

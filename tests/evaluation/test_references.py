@@ -252,6 +252,22 @@ def test_all_is_stored_and_the_same_whatever_the_workers() -> None:
     assert again == first
 
 
+def test_failed_episodes_count_at_their_worst_for_either_claim() -> None:
+    setup = setup_of(braking_in_the_dark(0.0))
+    final = final_of(setup, BRAKES)
+    guided = final.guided(0)
+    failed = np.arange(50) == 0
+    broken = replace(guided, returns=np.where(failed, np.nan, guided.returns), failed=failed)
+    final = replace(final, results=(final.base, broken))
+    found = compare_references(setup, PLAIN, final, seed=0, settings=SETTINGS)
+    best, seen = found.best, [final.base, *(entry.result for entry in found.quoted)]
+    lowest, highest = min(one.returns.min() for one in seen), max(one.returns.max() for one in seen)
+    # The guided policy brakes as the reference does; its one failed episode may have been anything.
+    assert best.over_guided.low == paired(np.full(50, 10.0), np.where(failed, highest, 10.0)).low
+    assert best.over_guided.high == -paired(np.where(failed, lowest, 10.0), np.full(50, 10.0)).low
+    assert best.over_guided.low < 0 < best.over_guided.high
+
+
 def test_a_reference_that_breaks_the_environment_is_left_out_with_a_word() -> None:
     breaking = replace(setup_of(braking_in_the_dark(0.0)), environment=EnvironmentSpec(WORLD.name, {"breaks": True}))
     never_waits = [reference for reference in PLAIN if reference != RANDOM]

@@ -173,6 +173,7 @@ def test_equal_width() -> None:
     assert intervals.sizes.tolist() == [10]
     by_data = equal_width(one(), column(0, 10), bins=2)
     assert by_data.highs[0].tolist() == [5.0, np.inf]
+    assert equal_width(one(), column(0, 10), bins=1).highs[0].tolist() == [np.inf]
     with pytest.raises(FeatureError, match="bins"):
         equal_width(one(), column(0), bins=0)
 
@@ -180,11 +181,44 @@ def test_equal_width() -> None:
 def test_a_feature_that_never_varies_or_is_never_a_number_has_intervals() -> None:
     assert deciles(one(), column(2, 2)).highs[0].tolist() == [2.0, np.inf]
     assert deciles(one(), column(np.nan)).sizes.tolist() == [1]
+    assert equal_width(one(), column(np.nan)).highs[0].tolist() == [0.0, np.inf]
 
 
-def test_overlapping_intervals_are_refused() -> None:
-    with pytest.raises(FeatureError, match="must not overlap"):
-        Intervals((np.array([0, 1], np.float32),), (np.array([2, 3], np.float32),))
+def test_there_is_one_zero_among_the_categories() -> None:
+    (values,) = deciles(one("categorical"), column(0.0, -0.0, 1.0)).highs
+    assert values.tolist() == [0, 1]
+    assert not np.signbit(values).any()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        ([0, 1], [2, 3], "must not overlap"),
+        ([0, 2, 3], [2, 4, 5], "must not overlap"),
+        ([1], [1], "must rise"),
+        ([], [], "at least one interval"),
+        ([0, 1], [1], "as many low as high ends"),
+    ],
+)
+def test_intervals_that_make_no_sense_are_refused(low: list[float], high: list[float], words: str) -> None:
+    with pytest.raises(FeatureError, match=words):
+        Intervals((np.array(low, np.float32),), (np.array(high, np.float32),))
+
+
+def test_every_feature_has_numbers_of_its_own() -> None:
+    points = np.array([3, 5], np.float32)
+    numeric = Intervals.from_cuts([[1, 2]])
+    intervals = Intervals((*numeric.lows, below(points)), (*numeric.highs, points))
+    rows = [[0, 3], [1.5, 5], [9, below(5)], [-np.inf, 4], [np.nan, 6]]
+    assert intervals.encode(rows).tolist() == [[0, 0], [1, 1], [2, 2], [3, 2], [3, 2]]
+
+
+def test_a_feature_is_cut_anew() -> None:
+    old = Intervals.from_cuts([[1], [2], [3]])
+    new = old.replace(1, [5, 4])
+    assert [high.tolist() for high in new.highs] == [[1, np.inf], [4, 5, np.inf], [3, np.inf]]
+    assert [low.tolist() for low in new.lows] == [[-np.inf, 1], [-np.inf, 4, 5], [-np.inf, 3]]
+    assert old.highs[1].tolist() == [2, np.inf]
 
 
 @given(

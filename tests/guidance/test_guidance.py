@@ -208,6 +208,57 @@ def test_predict_speaks_as_stable_baselines_does() -> None:
     assert state == "kept"
 
 
+def test_predict_samples_where_it_is_told_to() -> None:
+    """Only probabilities can be sampled; blocked actions never are, and a seed gives the same actions."""
+    n = 20_000
+    logits = np.log([0.4, 0.3, 0.2, 0.1])
+    policies = {
+        kind: load_policy(lambda o: np.tile(logits, (len(o), 1)), output=kind, n_features=3, n_actions=ACTIONS)
+        for kind in ("log-probabilities", "values")
+    }
+    rows = np.tile(np.array([1, 0, 0], np.float32), (n, 1))
+    guided = GuidedPolicy(policies["log-probabilities"], [rule("-North <- a")], SPACE)
+    actions, _ = guided.predict(rows, deterministic=False)
+    np.testing.assert_allclose(np.bincount(actions, minlength=4) / n, [0, 1 / 2, 1 / 3, 1 / 6], atol=0.015)
+    assert not np.array_equal(guided.predict(rows, deterministic=False)[0], actions)
+    again = GuidedPolicy(policies["log-probabilities"], [rule("-North <- a")], SPACE, seed=0)
+    np.testing.assert_array_equal(again.predict(rows, deterministic=False)[0], actions)
+    other = again.seeded(1)
+    assert not np.array_equal(other.predict(rows, deterministic=False)[0], actions)
+    assert set(guided.predict(rows[:50])[0].tolist()) == {1}
+    values = GuidedPolicy(policies["values"], [rule("-North <- a")], SPACE)
+    assert set(values.predict(rows[:50], deterministic=False)[0].tolist()) == {1}
+
+
+def test_one_observation_is_told_from_a_batch() -> None:
+    guided = GuidedPolicy(network(), COMPOSED, SPACE)
+    assert guided.predict([1.0, 1.0, 0.0])[0].shape == ()
+    assert guided.predict([[1.0, 1.0, 0.0]])[0].shape == (1,)
+    assert guided.predict([[1.0], [1.0], [0.0]])[0].shape == ()  # one observation that stands upright
+    assert guided.predict(np.zeros((2, 3)))[0].shape == (2,)
+    assert guided.predict(np.zeros((2, 1, 3)))[0].shape == (2,)
+    assert guided.predict(np.zeros((1, 1, 3)))[0].shape == (1,)
+    with pytest.raises(LegibleError, match=r"an observation has 3 features, got an array of shape \(4,\)"):
+        guided.predict([1.0, 1.0, 0.0, 1.0])
+    single = FeatureSpace(SPACE.features[:1], SPACE.actions)
+    policy = load_policy(lambda o: np.tile(Q, (len(o), 1)), output="values", n_features=1, n_actions=ACTIONS)
+    for shape, expected in (((), (1,)), ((1,), ())):
+        told = GuidedPolicy(policy, [], single, observation_shape=shape)
+        assert told.predict([1.0])[0].shape == expected
+        assert told.predict([1.0, 0.0])[0].shape == (2,)
+
+
+def test_an_enforced_action_can_be_taken_even_if_the_policy_never_would() -> None:
+    never = load_policy(
+        lambda o: np.tile([-np.inf, 3.0, 2.0, 1.0], (len(o), 1)), output="values", n_features=3, n_actions=ACTIONS
+    )
+    guided = GuidedPolicy(never, [rule("+North <- a")], SPACE)
+    assert guided.scores(np.array([[1, 0, 0], [0, 0, 0]], np.float32)).tolist() == [
+        [0.0, -np.inf, -np.inf, -np.inf],
+        [-np.inf, 3.0, 2.0, 1.0],
+    ]
+
+
 def test_it_explains_itself() -> None:
     policy = load_policy(lambda o: np.tile(Q, (len(o), 1)), output="values", n_features=3, n_actions=ACTIONS)
     guided = GuidedPolicy(policy, COMPOSED, SPACE)

@@ -120,7 +120,7 @@ def test_unknown_sources_are_refused_before_anything_is_played(tmp_path) -> None
         engine=InProcess(),
         relations=(),
     )
-    with pytest.raises(LegibleError, match="there is no source of rule sets 'guessed'; they are mined, yours"):
+    with pytest.raises(LegibleError, match="there is no source of rule sets 'guessed'; they are mined, alone, yours"):
         study.evaluate()
     assert not list((tmp_path / "units").glob("*.npz"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -295,6 +296,47 @@ def test_one_pool_serves_many_states() -> None:
     assert not np.array_equal(policy.asked[1], policy.asked[2])
 
 
+def test_how_many_observations_are_asked_about() -> None:
+    """100 pools of 4,999 unless told otherwise, and as few as one of one."""
+    background, space = make_background(2, 0), make_space(2, 0)
+    intervals = deciles(space, background)
+
+    def asked(states: int, **more: int) -> list[int]:
+        rows: list[int] = []
+
+        def same(observations: np.ndarray) -> np.ndarray:
+            rows.append(len(observations))
+            return np.zeros((len(observations), ACTIONS))
+
+        lime_importance(same, background, background[:states], intervals, space, seed=0, **more)
+        return rows
+
+    assert asked(1) == [1, 4999]
+    assert asked(102, samples=2) == [102] + [1] * 100
+    assert asked(102, samples=2, pools=1) == [102, 1]
+
+
+def test_values_are_combined_from_a_start_of_their_own_and_around_the_end() -> None:
+    order = np.arange(DRAWS)
+    drawn = DrawnValues(np.stack([order, order]).astype(np.float32), np.stack([order, order]).astype(np.uint16))
+    values, codes = drawn.combine(DRAWS, np.random.default_rng(0))
+    np.testing.assert_array_equal(values, codes)
+    np.testing.assert_array_equal(np.diff(values, axis=0) % DRAWS, 1)
+    assert values[0, 0] != values[0, 1]
+    assert DRAWS == 8192  # what is drawn, and so the rules of finished studies, depends on it
+
+
+def test_a_space_without_actions_takes_them_from_the_scores() -> None:
+    background, states, intervals, space = small_case()
+    nameless = FeatureSpace(space.features)
+    policy = Network(background)
+    named = lime_importance(policy, background, states, intervals, space, samples=50, seed=0)
+    found = lime_importance(policy, background, states, intervals, nameless, samples=50, seed=0)
+    np.testing.assert_array_equal(found.weights, named.weights)
+    with pytest.raises(LimeError, match=r"scores of shape \(12,\), expected \(12, actions\)"):
+        lime_importance(lambda x: np.zeros(len(x)), background, states, intervals, nameless, samples=50, seed=0)
+
+
 # Laws
 
 
@@ -478,6 +520,16 @@ def test_importance_sums_by_polarity() -> None:
         Importance(weights, np.zeros(2))
 
 
+class Trap:
+    """Whoever unpickles it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
 def test_importance_is_saved_whole(tmp_path: Any) -> None:
     rng = np.random.default_rng(0)
     importance = Importance(rng.normal(size=(3, 2, 4)), rng.normal(size=(3, 2)))
@@ -496,6 +548,16 @@ def test_importance_is_saved_whole(tmp_path: Any) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ImportanceError, match="holds no importances"):
             Importance.load(tmp_path / name)
+    with np.load(path) as data:
+        changed = {name: data[name] for name in data.files}
+    np.savez(tmp_path / "damaged.npz", **(changed | {"weights": changed["weights"] + 1}))
+    with pytest.raises(ImportanceError, match="holds no importances"):
+        Importance.load(tmp_path / "damaged.npz")
+    trap = np.array([Trap(tmp_path / "sprung")], object)
+    np.savez(tmp_path / "trap.npz", weights=trap, intercepts=trap)
+    with pytest.raises(ImportanceError, match="holds no importances"):
+        Importance.load(tmp_path / "trap.npz")
+    assert not (tmp_path / "sprung").exists()
     np.savez(tmp_path / "other.npz", scores=np.zeros(3))
     with pytest.raises(ImportanceError, match="holds no importances"):
         Importance.load(tmp_path / "other.npz")

@@ -1,5 +1,6 @@
 """Step 1: inclusion and exclusion, the filter, and rules that are known to be there."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from legible.errors import LegibleError
 from legible.features import Action, Feature, FeatureSpace, Intervals, deciles
-from legible.mining import Importance, MinedRule, exclusion, inclusion, judge_rules, mine
+from legible.mining import Importance, MinedRule, Mining, exclusion, inclusion, judge_rules, mine
 from legible.mining import mining as module
 from legible.mining.mining import _filter
 from legible.play import Experiences, collect
@@ -93,6 +94,8 @@ def test_figures_by_hand() -> None:
     assert never.triggered == 0
     assert np.isnan(never.agreement)
     assert np.isnan(never.purity)
+    (unseen,) = judge_rules([positive.rule], seen, np.zeros(5, np.bool_))
+    assert (unseen.coverage, unseen.triggered) == (0.0, 0)
 
 
 def test_agreement_passes_a_negative_rule_that_purity_does_not() -> None:
@@ -148,6 +151,16 @@ def test_rules_are_judged_on_whole_episodes_that_learning_has_not_seen(monkeypat
     assert learning.isdisjoint(judging)
     assert len(judging) == 10
     assert len(learning) == 30
+    # Half of what is left to learn from, no state twice.
+    mine(POLICY, seen, seed=0, settings=MiningSettings(importance="none", held_out=0.25, sampled=0.5))
+    assert len(learned_from[1]) == len(set(learned_from[1].tolist())) == 150
+    mine(POLICY, played(20), seed=0, settings=MiningSettings(importance="none", sampled=0.001))
+    assert len(learned_from[2]) == 1
+    # At least one episode to judge on, and one to learn from.
+    for episodes, held_out, judged in ((2, 0.1, 1), (2, 0.9, 1), (4, 0.25, 1)):
+        mine(POLICY, played(10 * episodes), seed=0, settings=MiningSettings(importance="none", held_out=held_out))
+        assert judged_on[-1].sum() == 10 * judged
+        assert len(learned_from[-1]) == 10 * (episodes - judged)
 
 
 def test_every_reason_to_drop_a_rule() -> None:
@@ -163,9 +176,10 @@ def test_every_reason_to_drop_a_rule() -> None:
         mined("+Right <- d", float("nan"), 0.0),  # never triggered
         mined("-Wait <- b", 0.95, 0.3, purity=0.4),
         mined("-Wait <- b", 0.95, 0.3, purity=0.4),  # the same again
+        mined("-Right <- c", 0.9, 0.01),  # as accurate and as frequent as it has to be
     ]
     kept, dropped = _filter(judged, MiningSettings())
-    assert [m.rule.text(FLAGS) for m in kept] == ["+Left <- a", "-Left <- a & b", "-Wait <- b"]
+    assert [m.rule.text(FLAGS) for m in kept] == ["+Left <- a", "-Left <- a & b", "-Wait <- b", "-Right <- c"]
     assert dropped == {"never triggered": 1, "inaccurate": 1, "rarely triggered": 1, "contained in another": 2}
     strict, _ = _filter(judged, MiningSettings(criterion="purity"))
     assert "-Wait <- b" not in [m.rule.text(FLAGS) for m in strict]
@@ -221,8 +235,26 @@ def test_numeric_conditions_are_intervals_of_the_deciles() -> None:
     assert "+High <- s = -1" in {m.rule.text(space) for m in mining.rules}
 
 
+@pytest.mark.parametrize("importance", ["lime", "none"])
+def test_what_is_mined_survives_its_file(tmp_path, importance: str) -> None:
+    mining = mine(POLICY, played(500), seed=0, settings=MiningSettings(importance=importance))
+    mining.save(tmp_path / "mining.npz")
+    loaded = Mining.load(tmp_path / "mining.npz")
+    assert replace(loaded, importance=None, intervals=mining.intervals) == replace(mining, importance=None)
+    for ends in ("lows", "highs"):
+        for one, other in zip(getattr(loaded.intervals, ends), getattr(mining.intervals, ends), strict=True):
+            np.testing.assert_array_equal(one, other)
+    if mining.importance is None:
+        assert loaded.importance is None
+    else:
+        np.testing.assert_array_equal(loaded.importance.weights, mining.importance.weights)
+        np.testing.assert_array_equal(loaded.importance.intercepts, mining.importance.intercepts)
+
+
 def test_rows_and_text() -> None:
+    started = time.perf_counter()
     mining = mine(POLICY, played(), seed=0)
+    assert sum(mining.seconds.values()) <= time.perf_counter() - started
     row = next(row for row in mining.to_rows() if row["rule"] == "+Left <- a & b")
     assert row["paper"] == "+action(0) <- f0=1, f1=1"
     assert row["action"] == "Left"
@@ -234,8 +266,7 @@ def test_rows_and_text() -> None:
 def test_progress_is_told() -> None:
     told: list[tuple[str, int, int]] = []
     mine(POLICY, played(500), seed=0, on_progress=lambda *news: told.append(news))
-    assert told[0] == ("importance", 0, 1)
-    assert told[-1] == ("rules", 6, 6)
+    assert told == [("importance", done, 1) for done in range(2)] + [("rules", done, 6) for done in range(7)]
 
 
 def test_values_outside_the_given_intervals_are_named() -> None:

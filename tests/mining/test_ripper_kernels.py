@@ -107,6 +107,16 @@ def test_split_uses_only_the_rows_left():
     assert learner.count(growing) == (20, 40)
 
 
+def test_a_seed_gives_the_same_splits_for_ever():
+    """Results that people keep depend on these numbers."""
+    learner = learner_on(np.zeros((200, 1)), np.arange(200) < 20, [2], seed=5)
+    _, pruning = learner.split(learner.all_rows)
+    assert sorted(kernels.row_numbers(learner.table, pruning).tolist())[:9] == [3, 4, 8, 10, 11, 13, 17, 24, 27]
+    some = learner_on(np.zeros((2560, 1)), np.arange(2560) < 640, [2], seed=5, max_growing_rows=500)
+    growing, _ = some.split(some.all_rows)
+    assert np.flatnonzero(growing).tolist() == [1, 30, 35]
+
+
 def test_every_split_differs():
     learner = learner_on(np.zeros((300, 1)), np.arange(300) < 150, [2])
     splits = {learner.split(learner.all_rows)[0].tobytes() for _ in range(50)}
@@ -151,5 +161,8 @@ def test_growing_on_some_words_keeps_the_rows_to_prune_on() -> None:
     # Where positives are rare, there are more rows: a tenth of the number shall be positive.
     rare = learner_on(codes, np.arange(60_000) < 1200, n_values, max_growing_rows=5000)
     assert rare.share_to_grow_on(rare.all_rows) == 500 / 1200
+    lone = learner_on(np.zeros((31, 1)), np.arange(31) == 0, [2], max_growing_rows=3)
+    assert lone.share_to_grow_on(lone.all_rows) == 3 / 10
+    assert lone.share_to_grow_on(row_set(lone.table, [7])) == 3.0
     few = learner_on(codes[:3000], positive[:3000], n_values, max_growing_rows=5000)
     assert sum(few.count(few.split(few.all_rows)[0])) == 2000

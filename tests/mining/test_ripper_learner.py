@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legible.errors import LegibleError
-from legible.mining.ripper import RipperError, kernels, learn_rules
+from legible.mining.ripper import RipperClassifier, RipperError, kernels, learn_rules
 from legible.mining.ripper.description_length import data_length, subset_length, theory_length
 from legible.mining.ripper.kernels import ABOVE, AT_MOST, EQUAL
 from legible.mining.ripper.learner import accuracy_worth, precision_worth, relative_importances
@@ -256,6 +257,14 @@ def test_the_rule_that_stopped_it_is_dropped(monkeypatch):
     assert [triples(rule) for rule in learner.cover([])] == [[(0, EQUAL, 1)]]
 
 
+def test_a_rule_may_cost_as_much_as_is_allowed(monkeypatch):
+    learner = learner_on([[1]] * 6 + [[0]] * 6, [1] * 6 + [0] * 6, description_length_allowance=64.0)
+    monkeypatch.setattr(learner, "data_length", lambda covered: 0.0)
+    for bits, kept in ((64.0, 1), (64.5, 0)):
+        monkeypatch.setattr(learner, "theory_length", lambda rule, bits=bits: bits)
+        assert len(learner.cover([])) == kept
+
+
 def test_noise_alone_gives_no_rules():
     rng = np.random.default_rng(0)
     codes = rng.integers(2, size=(2000, 20)).astype(np.uint8)
@@ -367,6 +376,15 @@ def test_deleting_drops_a_rule_that_costs_more_than_it_saves():
     assert len(learner.delete([bad, good])) == 1
 
 
+def test_a_rule_that_costs_what_it_saves_stays(monkeypatch):
+    learner = learner_on([[1]] * 6 + [[0]] * 6, [1] * 6 + [0] * 6)
+    rule = rule_of(learner, (0, EQUAL, 1))
+    monkeypatch.setattr(learner, "data_length", lambda covered: 0.0 if covered.any() else 3.0)
+    for bits, kept in ((3.0, [rule]), (3.5, [])):
+        monkeypatch.setattr(learner, "theory_length", lambda rule, bits=bits: bits)
+        assert learner.delete([rule]) == kept
+
+
 def test_every_pass_optimises_covers_and_deletes(monkeypatch):
     codes, positive, n_values = noisy_conjunctions(500, seed=0)
     steps = []
@@ -468,6 +486,37 @@ def test_data_that_tells_nothing_apart_gives_no_rules():
     assert learn_rules(codes[:1], one[:1], n_values=[3], seed=0) == []
 
 
+def test_one_negative_is_enough_to_learn_from():
+    codes = np.array([[1]] * 50 + [[0]], np.uint8)
+    assert learn_rules(codes, codes[:, 0] == 1, n_values=[2], seed=0) == [((0, 1),)]
+
+
+def test_codes_of_any_size():
+    codes = np.array([[256]] * 40 + [[0]] * 40)
+    assert learn_rules(codes, codes[:, 0] == 256, n_values=[300], seed=0) == [((0, 256),)]
+
+
+def test_the_defaults_are_those_of_the_classifier():
+    defaults = {name: p.default for name, p in inspect.signature(learn_rules).parameters.items()}
+    classifier = RipperClassifier()
+    for name, value in (("optimizations", 2), ("prune_fraction", 1 / 3), ("description_length_allowance", 64.0)):
+        assert defaults[name] == getattr(classifier, name) == value
+
+
+def test_a_seed_gives_the_same_rules_for_ever():
+    """Results that people keep depend on how rows are divided."""
+    codes, positive, n_values = noisy_conjunctions(80, 1, 0.2)
+    found = [learn_rules(codes, positive, n_values=n_values, seed=seed) for seed in range(6)]
+    assert found == [
+        [((3, 0), (0, 1))],
+        [((0, 1), (3, 0))],
+        [((3, 0), (0, 1)), ((10, 2), (7, 1)), ((10, 0), (6, 1))],
+        [((3, 0), (0, 1)), ((10, 2), (7, 1))],
+        [((3, 0), (0, 1)), ((10, 0), (6, 1)), ((7, 1), (10, 2))],
+        [((0, 1), (3, 0)), ((7, 1), (10, 2)), ((10, 0), (6, 1))],
+    ]
+
+
 def test_rows_may_stand_in_both_classes():
     codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 50, np.uint8)
     both = np.concatenate([codes, codes])
@@ -488,6 +537,8 @@ def test_duplicate_rows_are_as_many_examples():
         ({"codes": np.zeros(4, np.uint8)}, "matrix of integers"),
         ({"codes": np.zeros((4, 2))}, "matrix of integers, got float64"),
         ({"codes": np.full((4, 2), -1)}, "negative"),
+        ({"codes": np.full((4, 2), 2**32)}, "negative or huge"),
+        ({"codes": np.full((4, 2), 2**32 - 1)}, "check codes against n_values"),
         ({"codes": np.full((4, 2), 5)}, "feature 0 has a code that is not below its number of values, 2"),
         ({"positive": np.zeros(4)}, "one bool for each of the 4 rows"),
         ({"positive": np.zeros(3, np.bool_)}, "one bool for each of the 4 rows"),
@@ -496,7 +547,10 @@ def test_duplicate_rows_are_as_many_examples():
         ({"importances": [1.0]}, "each of the 2 features"),
         ({"importances": [1.0, -2.0]}, "that of feature 1 is -2.0"),
         ({"importances": [np.nan, 1.0]}, "that of feature 0 is nan"),
+        ({"importances": [1.0, np.inf]}, "that of feature 1 is inf"),
         ({"optimizations": -1}, "optimizations"),
+        ({"optimizations": 0.5}, "optimizations"),
+        ({"prune_fraction": 0.0}, "prune_fraction"),
         ({"prune_fraction": 1.0}, "prune_fraction"),
         ({"description_length_allowance": -1.0}, "description_length_allowance"),
     ],
@@ -507,3 +561,4 @@ def test_errors_say_what_is_wrong(change, message):
     with pytest.raises(RipperError, match=message) as caught:
         learn_rules(**arguments | change, seed=0)
     assert isinstance(caught.value, LegibleError)
+    assert learn_rules(**arguments, description_length_allowance=0.0, seed=0) == []

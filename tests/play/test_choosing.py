@@ -20,9 +20,9 @@ from legible.play import (
     make_slots,
 )
 from legible.policies import PolicyError, load_policy
-from legible.streams import policy_keys
+from legible.streams import policy_keys, uniform
 from play.playing import network, play
-from play.spaces_environments import Matrix, Picture, Walk, make_model
+from play.spaces_environments import Picture, Walk, make_model
 from toy_environments import Constant, Rowwise, Scripted
 
 STEPS = np.zeros(20_000, np.int64)
@@ -107,6 +107,28 @@ def test_impossible_actions_are_never_sampled() -> None:
 @pytest.mark.parametrize("exploration", [{}, {"sample": True}, {"epsilon": 0.3}])
 def test_where_all_is_blocked_anything_may_be_done(exploration: dict[str, Any]) -> None:
     assert stats.chisquare(frequencies([-np.inf] * 4, **exploration)).pvalue > 1e-3
+
+
+def test_choices_stay_what_they_are() -> None:
+    """Results that people keep depend on which numbers of its stream an episode uses for what."""
+    keys, steps = policy_keys(range(12)), np.arange(12)
+    rows = np.tile(np.array([0.0, 0.5, -np.inf, 1.0, 0.2], np.float32), (12, 1))
+    for exploration, pinned in (
+        ({"epsilon": 0.9}, [4, 3, 4, 4, 3, 1, 3, 3, 0, 1, 0, 3]),
+        ({"sample": True}, [1, 1, 4, 1, 1, 1, 3, 3, 3, 3, 3, 3]),
+        ({"epsilon": 0.6, "sample": True}, [1, 1, 4, 1, 3, 1, 3, 3, 3, 1, 0, 3]),
+    ):
+        assert choose_actions(rows, keys, steps, **exploration).tolist() == pinned
+    assert choose_actions(np.full((12, 5), -np.inf), keys, steps).tolist() == [4, 2, 4, 4, 3, 1, 2, 0, 1, 2, 0, 2]
+
+
+def test_a_share_of_random_actions_is_not_exceeded() -> None:
+    """A number below epsilon explores; epsilon itself does not."""
+    (key,) = policy_keys([5])
+    draw = uniform(key, np.uint64(0))
+    scores = np.array([[0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])
+    chosen = [choose_actions(scores, np.array([key]), np.zeros(1, np.int64), epsilon=e)[0] for e in (draw, 1.0)]
+    assert chosen[0] == 2 != chosen[1]
 
 
 def test_an_infinite_score_is_the_best() -> None:
@@ -224,7 +246,6 @@ def test_policies_that_do_not_fit_are_refused(policy: Any, words: str) -> None:
     ("algorithm", "environment", "said"),
     [
         ("RecurrentPPO", Walk, "the policy remembers earlier observations: legible play works already"),
-        ("SAC", Matrix, "the policy's actions are Box: legible play works already, a study does not yet"),
         ("DQN", Picture, "the policy reads pictures"),
     ],
 )

@@ -27,6 +27,7 @@ from legible.play import (
     one_thread,
     play_episodes,
 )
+from legible.play.episodes import MissingCostError
 from legible.policies import Policy, load_policy
 from play.playing import network, play
 from toy_environments import Constant, Faulty, Noisy, Rowwise, Scripted, Shifted
@@ -339,6 +340,12 @@ def test_an_episode_that_ends_with_the_limit_is_not_cut_off() -> None:
     assert played.lengths.tolist() == [3, 2, 3]
 
 
+def test_one_step_is_a_limit() -> None:
+    played, _ = play(SingleSlots([Scripted()]), Constant(0, 1), [3, 1], step_limit=1)
+    assert played.lengths.tolist() == [1, 1]
+    assert played.truncated.tolist() == [True, False]
+
+
 @pytest.mark.parametrize("limit", [0, -5])
 def test_the_limit_must_leave_a_step(limit: int) -> None:
     with pytest.raises(LegibleError, match=f"step_limit must be at least 1, got {limit}"):
@@ -396,6 +403,27 @@ def test_listening_changes_nothing() -> None:
     assert_same(heard, alone)
 
 
+# Costs
+
+
+class Charging(Scripted):
+    """Every second step costs as much as it is worth."""
+
+    def step(self, action: Any) -> Any:
+        *told, info = super().step(action)
+        return *told, info | ({"toll": float(self.steps)} if self.steps % 2 == 0 else {})
+
+
+def test_costs_add_up_where_they_are_asked_for() -> None:
+    seeds = [4, 3, 2]
+    played, _ = play(SingleSlots([Charging(), Charging()], "toll"), Constant(0, 1), seeds)
+    assert played.costs.tolist() == [6, 2, 2]
+    played, _ = play(SingleSlots([Charging()]), Constant(0, 1), seeds)
+    assert played.costs.tolist() == [0, 0, 0]
+    with pytest.raises(MissingCostError, match="a cost 'price' was asked for"):
+        play(SingleSlots([Charging()], "price"), Constant(0, 1), seeds)
+
+
 # Threads
 
 
@@ -446,6 +474,12 @@ def test_another_study_has_other_episodes() -> None:
     assert episode_seeds(1, 0, 10) != episode_seeds(2, 0, 10)
     starts = [episode_seeds(seed, 0, 1)[0] for seed in range(1000)]
     assert stats.kstest(np.array(starts) / 2**30, "uniform").pvalue > 1e-3
+
+
+def test_seeds_stay_what_they_are() -> None:
+    """Results that people keep depend on these numbers."""
+    assert episode_seeds(0, 0, 2) == [991808943, 991808944]
+    assert episode_seeds(1, 5, 2) == episode_seeds(2**64 + 1, 5, 2) == [151149766, 151149767]
 
 
 def test_the_last_seed_is_within_bounds() -> None:

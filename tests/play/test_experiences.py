@@ -24,6 +24,7 @@ from legible.environments.pacman import PacmanEnv, pacman_features
 from legible.errors import LegibleError
 from legible.features import FeatureError, FeatureSpace
 from legible.play import Experiences, PolicyChooser, collect, episode_seeds, make_slots, play_episodes
+from legible.play.experiences import ExperienceSetup, collect_unit, join_experiences
 from legible.policies import PolicyError, load_policy
 from toy_environments import Constant, Noisy, Rowwise, Scripted, Shifted
 
@@ -212,7 +213,7 @@ def test_what_collect_opens_it_closes(monkeypatch: pytest.MonkeyPatch, fails: bo
         (lambda: collect(np.zeros, NOISY, 1, seed=0), LegibleError, "is no policy"),
         (lambda: collect(Rowwise(3, 4), "Noisy-v0", 1, seed=0), UnfitEnvironmentError, "'Noisy-v0' cannot be made"),
         (lambda: collect(Rowwise(3, 4), SyncVectorEnv([Noisy]), 1, seed=0), UnfitEnvironmentError, "SyncVectorEnv is"),
-        (lambda: collect(Constant(0), "Pendulum-v1", 1, seed=0), UnfitEnvironmentError, "actions are a Box space"),
+        (lambda: collect(Constant(0), "Pendulum-v1", 1, seed=0), LegibleError, "they do not belong together"),
         (lambda: collect(Rowwise(3, 4), NOISY, 1, seed=0, names="no.toml"), FeatureError, "cannot be read"),
         (
             lambda: collect(Rowwise(3, 4), NOISY, 1, seed=0, names=FeatureSpace.unnamed(2, 4)),
@@ -323,6 +324,17 @@ def test_rows_of_episodes() -> None:
 def test_columns_that_do_not_belong_together_are_refused(column: str, value: np.ndarray, words: str) -> None:
     with pytest.raises(LegibleError, match=words):
         tiny(**{column: value})
+
+
+def test_units_are_put_one_after_the_other() -> None:
+    whole = collect(Rowwise(3, 4), NOISY, 5, seed=1, names=FeatureSpace.unnamed(3, 4))
+    setup = ExperienceSetup(Rowwise(3, 4), EnvironmentSpec(NOISY))
+    seeds = whole.seeds.tolist()
+    parts = [collect_unit(setup, seeds[:2]), collect_unit(setup, seeds[2:])]
+    assert_same(join_experiences(parts, whole.space), whole)
+    first = join_experiences(parts[:1], whole.space)
+    assert first.episode_ids.max() == 1
+    assert_same(join_experiences([first, parts[1]], whole.space), whole)
 
 
 # One file

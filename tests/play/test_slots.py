@@ -39,7 +39,7 @@ def test_what_does_not_fit_is_closed_again(monkeypatch: pytest.MonkeyPatch) -> N
 
     class Continuous(Spaces):
         def __init__(self, limit: int = 99) -> None:
-            super().__init__(action_space=gymnasium.spaces.Box(0, 1))
+            super().__init__(action_space=gymnasium.spaces.Text(3))
             if len(opened) >= limit:
                 raise RuntimeError("no more memory")
             opened.append(self)
@@ -49,7 +49,7 @@ def test_what_does_not_fit_is_closed_again(monkeypatch: pytest.MonkeyPatch) -> N
             self.closed = True
 
     monkeypatch.setattr(toy_environments, "Continuous", Continuous, raising=False)
-    with pytest.raises(UnfitEnvironmentError, match="actions are a Box space"):
+    with pytest.raises(UnfitEnvironmentError, match="actions are a Text space"):
         make_slots("toy_environments:Continuous", 4)
     assert [env.closed for env in opened] == [True] * 4
     opened.clear()

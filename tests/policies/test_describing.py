@@ -40,6 +40,7 @@ CONFIG = """!!python/object/apply:collections.OrderedDict
   - - policy
     - MlpPolicy
 """
+LAUGHS = "a{0}: &a{0} [*a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}]\n"
 
 
 @pytest.fixture
@@ -97,9 +98,11 @@ class TestFoldersOfTheRlZoo:
         assert said.todays_env_id == "LunarLander-v3"
         training = said.training
         assert (training.algorithm, training.seed, training.steps, training.frame_stack) == ("ppo", 7, 1_000_000, 4)
-        assert training.wrappers[0] == "sb3_contrib.common.wrappers.TimeFeatureWrapper"
-        assert training.wrappers[1] == "rl_zoo3.wrappers.FrameSkip"
-        assert training.unknown_wrappers == ("my_project.Strange",)
+        assert [str(call) for call in training.wrappers] == [
+            "sb3_contrib.common.wrappers.TimeFeatureWrapper",
+            "rl_zoo3.wrappers.FrameSkip(skip=2)",
+            "my_project.Strange",
+        ]
         assert training.normalised is False
         json.dumps(said.as_dict())
 
@@ -127,9 +130,12 @@ class TestFoldersOfTheRlZoo:
             ("!!python/object/apply:os.mkdir [exploded]", "names Python objects"),
             ("a: !!python/name:os.system ''", "names Python objects"),
             ("a: [", "cannot be read as YAML"),
-            ("[" * 5000, "cannot be read as YAML"),
+            ("[" * 5000, "far more brackets"),
+            ("[" * 500, "cannot be read as YAML"),
             ("a: " + "1" * 5000, "cannot be read as YAML"),
             ("a" * 2_000_000, "far larger"),
+            ("a: &a [*a]", "far more values"),
+            ("a0: &a0 [x]\n" + "".join(LAUGHS.format(i, i - 1) for i in range(1, 9)), "far more values"),
         ],
         ids=lambda text: text[:20],
     )

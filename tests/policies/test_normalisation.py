@@ -117,7 +117,7 @@ class TestFiles:
             ("mean = [1]\nvar = [1, 2]\nepsilon = 1\nclip = 1\n", "mean has 1 numbers and var has 2"),
             ("mean = ['a']\nvar = [1]\nepsilon = 1\nclip = 1\n", "must be lists of numbers"),
             ("mean = [1]\nvar = [1]\nepsilon = [1, 2]\nclip = 1\n", "must be lists of numbers"),
-            ("mean = [1\n", "cannot be read as TOML"),
+            ("mean = [1\n", "is not valid TOML"),
         ],
     )
     def test_files_that_say_too_little_or_nonsense(self, tmp_path, text, complaint):

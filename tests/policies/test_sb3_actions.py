@@ -263,6 +263,40 @@ class TestActionsAreThoseOfStableBaselines3:
                 assert masks[np.arange(N_STATES), taken].all()
             assert np.isfinite(policy.scores(states(BOX))).all()
 
+    @pytest.mark.parametrize("observations", [name for name in OBSERVATIONS if name != "box"])
+    @pytest.mark.parametrize("actions", ["discrete", "multi-discrete"])
+    def test_masks_of_every_observation(self, tmp_path, observations, actions):
+        space, n = OBSERVATIONS[observations], 100
+        model = make("MaskablePPO", space, ACTIONS[actions])
+        masks = np.random.default_rng(0).random((n, 3 if actions == "discrete" else 9)) < 0.5
+        for first, size in ((0, 3),) if actions == "discrete" else ((0, 3), (3, 2), (5, 4)):
+            masks[np.arange(n), first + np.arange(n) % size] = True  # none is always allowed
+        model.save(tmp_path / "model.zip")
+        policy = load_policy(tmp_path / "model.zip")
+        assert_same_actions(model, policy, space, n)
+        assert_same_actions(model, policy, space, n, action_masks=masks)
+        assert_same_actions(model, load_policy(model), space, n, action_masks=masks)
+        taken, _ = policy.predict(states(space, n), deterministic=False, action_masks=masks)
+        firsts = taken if actions == "discrete" else taken[:, 0]
+        assert masks[np.arange(n), firsts].all()
+
+    # PyTorch refuses the LSTM that sb3-contrib wants for multi-discrete observations.
+    @pytest.mark.parametrize("observations", [name for name in OBSERVATIONS if name not in ("box", "multi-discrete")])
+    @pytest.mark.parametrize("actions", ["discrete", "box"])
+    def test_memory_of_every_observation(self, tmp_path, observations, actions):
+        space = OBSERVATIONS[observations]
+        model = make("RecurrentPPO", space, ACTIONS[actions])
+        policy = check(tmp_path, model, space, 50)
+        batch, state, reference = states(space, 30), None, None
+        for step in range(10):
+            starts = np.array([step == 0, step % 4 == 0, False])
+            few = slice(3 * step, 3 * step + 3)
+            rows = {key: each[few] for key, each in batch.items()} if isinstance(batch, dict) else batch[few]
+            expected, reference = model.predict(rows, reference, starts, deterministic=True)
+            actions_taken, state = policy.predict(rows, state, starts)
+            np.testing.assert_allclose(actions_taken, expected, atol=1e-5)
+            np.testing.assert_allclose(np.array(state), np.array(reference), atol=1e-5)
+
     def test_masks_need_a_policy_that_knows_them(self, tmp_path):
         make("PPO", BOX, ACTIONS["box"]).save(tmp_path / "model.zip")
         with pytest.raises(PolicyError, match="not trained with any"):

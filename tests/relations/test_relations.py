@@ -261,6 +261,47 @@ def test_negation_by_hand():
     assert NEGATE.images(Condition.equals(0, 3.0), 0) == (Condition.equals(0, -3.0),)
 
 
+@pytest.mark.parametrize(
+    ("affine", "low", "high"),
+    [
+        (Affine(2.0), 2.0, 6.0),
+        (Affine(-2.0), float(below(-6.0)), float(below(-2.0))),
+        (Affine(0.5), 0.5, 1.5),
+    ],
+)
+def test_maps_without_rounding_by_hand(affine, low, high):
+    assert affine.images(Condition(0, 1.0, 3.0), 4) == (Condition(4, low, high),)
+    assert affine.settle(1.0) == 1.0
+    assert affine.source_cut(affine.image_cut(1.0)) == 1.0
+
+
+def test_cuts_that_are_moved_beyond_all_numbers():
+    assert Affine(10.0).image_cut(3e38) == np.inf
+    assert Affine(10.0).image_cut(-3e38) == -np.inf
+    assert Affine(-10.0).image_cut(3e38) == -np.inf
+    # At 0.9 times the largest number the next cut that maps there and back would be infinite: take the one before it.
+    largest = float(np.finfo(np.float32).max)
+    settled = Affine(0.9).settle(largest)
+    assert Affine(0.9).source_cut(Affine(0.9).image_cut(settled)) == settled < largest
+
+
+def test_there_is_one_zero():
+    for zero in (NEGATE.apply(0.0), NEGATE.undo(0.0), Affine(2.0).image_cut(0.0), Affine(2.0).source_cut(0.0)):
+        assert not np.signbit(zero)
+    assert Affine(2.0, -0.0).text == "2 · x + 0"
+    assert Table(((-0.0, 1),)).text == "0→1"
+
+
+def test_tables_by_hand():
+    table = Table(((0, 1), (2, 3), (2, 4)))
+    assert table.contains(2, 4)
+    assert not table.contains(2, 1)
+    assert not table.contains(1, 0)
+    images, known = Table(((0, 1), (1, 5), (3, 0))).map_values(np.array([3, 1, 2, 0, 9, -1], np.float32))
+    assert known.tolist() == [True, True, False, True, False, False]
+    assert images[known].tolist() == [0, 5, 1]
+
+
 abouts = st.one_of(st.sampled_from([0.25, 1 / 3, 0.375, -0.5235987755982988, 3.5]), st.floats(-1e4, 1e4, width=32))
 affines = st.one_of(
     st.builds(reflect, abouts),
@@ -294,6 +335,7 @@ def test_only_intervals_narrower_than_the_rounding_have_no_image(affine, conditi
 @given(affines, finite)
 def test_a_settled_cut_maps_there_and_back(affine, cut):
     settled = affine.settle(cut)
+    assert settled >= cut
     assert affine.source_cut(affine.image_cut(settled)) == settled
     assert affine.settle(settled) == settled
     on_image = affine.settle(cut, on_image=True)
@@ -326,6 +368,17 @@ def test_about_is_a_float32_so_that_the_middle_stays():
 def test_an_interval_narrower_than_the_rounding_has_no_image():
     far = Affine(1.0, 1e8)
     assert far.images(Condition(0, 1.0, 1.5), 0) == ()
+    # Numbers of that size are 8 apart: one number is left of the second interval, two of the third.
+    assert far.images(Condition(0, 1.0, 9.0), 0) == ()
+    assert far.images(Condition(0, 1.0, 17.0), 0) == (Condition(0, 1e8, 1e8 + 16),)
+
+
+def test_a_rule_on_such_an_interval_stays_as_it_is():
+    far = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 0, Affine(1.0, 1e8))])
+    start = Rule("+", 0, (Condition(0, 1.0, 1.5),))
+    made = generalise(start, [far])
+    assert made.rule_set.rules == (start,)
+    assert len(made.dropped) == 1
 
 
 def test_affine_and_table_refuse_nonsense():
@@ -387,6 +440,17 @@ def test_ignored_features_of_relations_that_apply_later_are_removed_too():
     assert [r.features for r in made.rule_set.rules] == [(0,), (2,), (2,)]
 
 
+def test_images_lose_what_another_relation_ignores():
+    first = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 3)])
+    second = MetamorphicRelation.of([FeatureRelation(1, 2, 3, 3, ANY)])
+    start = Rule("+", 0, (Condition.equals(0, 1), Condition.equals(5, 1)))
+    made = generalise(start, [first, second])
+    assert [(r.action, r.features) for r in made.rule_set.rules] == [(0, (0, 5)), (1, (5,)), (2, (5,))]
+    # With nothing else in its body the image says nothing, so there is none.
+    alone = Rule("+", 0, (Condition.equals(0, 1),))
+    assert generalise(alone, [first, second]).rule_set.rules == (alone,)
+
+
 def test_more_rules_than_allowed_are_refused():
     drift = MetamorphicRelation(0, 0, (FeatureRelation(0, 0, 0, 0, Affine(1.0, 1.0)),), name="drift")
     with pytest.raises(RelationError, match=r"more than 256 generalisations under the relations 'drift'"):
@@ -402,6 +466,7 @@ def test_more_rules_than_allowed_are_refused():
 def test_exactly_as_many_rules_as_allowed_are_fine():
     made = generalise(rule("+North <- food.north"), TURN, most_rules=4)
     assert len(made.rule_set) == 4
+    assert len(generalise(rule("+Stop <- food.north"), TURN, most_rules=1).rule_set) == 1
     with pytest.raises(RelationError):
         generalise(rule("+North <- food.north"), TURN, most_rules=3)
 
@@ -626,6 +691,34 @@ def test_tables_share_values_and_single_them_out():
     assert share_cuts(intervals([[3], [3], [3]]), SPACE, relations_on((3, 4, NEGATE))).highs[3].tolist() == [-2, -1, 0]
 
 
+def test_scaled_features_share_cuts_forwards_and_backwards():
+    # y = 4 x + 1: 1 and 2 become 5 and 9, and 13 comes from 3. Of the values 0 becomes 1, and 2 comes from 0.25.
+    scaled = Affine(4.0, 1.0)
+    made = share_cuts(intervals([[1, 2], [13], [7]]), SPACE, relations_on((0, 1, scaled), (3, 4, scaled)))
+    assert cuts_of(made, 0) == [1, 2, 3]
+    assert cuts_of(made, 1) == [5, 9, 13]
+    assert made.highs[3].tolist() == [0, 0.25]
+    assert made.highs[4].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("affine", [Affine(0.3, 0.7), Affine(3.3, -0.1), Affine(-0.7, 100.0)])
+def test_scaled_intervals_have_images_among_the_intervals(affine):
+    rng = np.random.default_rng(0)
+    given_cuts = [rng.normal(size=20), rng.normal(size=20), [1]]
+    made = share_cuts(intervals(given_cuts), SPACE, relations_on((0, 1, affine)))
+    # Cuts that the map rounds to the same place may become one.
+    assert 35 <= len(cuts_of(made, 0)) == len(cuts_of(made, 1)) <= 40
+    cuts = [affine.image_cut(cut) for cut in cuts_of(made, 0)]
+    assert sorted(cuts) == cuts_of(made, 1)
+
+
+def test_exactly_as_many_cuts_as_allowed_are_fine():
+    given_intervals, related = intervals([[1, 2], [3], [4]]), relations_on((0, 1, EQUAL))
+    assert cuts_of(share_cuts(given_intervals, SPACE, related, most_cuts=3), 1) == [1, 2, 3]
+    with pytest.raises(RelationError, match="more than 2 cuts"):
+        share_cuts(given_intervals, SPACE, related, most_cuts=2)
+
+
 def test_cuts_that_never_stop_moving_are_refused():
     with pytest.raises(RelationError, match="'a' would need more than 1024 cuts"):
         share_cuts(intervals([[1], [2], [3]]), SPACE, relations_on((0, 0, Affine(1.0, 1.0))))
@@ -684,8 +777,15 @@ def test_tables_and_descriptions_for_people():
         ("y", "y", "reflected about 2.5"),
         ("z", "", "no image"),
     ]
-    texts = [r.text for r in (NEGATE, Affine(2.0, 1.0), Table(((0, 1),)), Table(tuple((i, i) for i in range(9))))]
-    assert texts == ["negated", "2 · x + 1", "0→1", "0→0, 1→1, 2→2, 3→3, … (9 values)"]
+    names = FeatureSpace.of(["height", "x", "tilt"], ["Up", "Down"])
+    pair = MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 1),), unmapped=(2,))
+    assert pair.table(names).splitlines() == [
+        "relation: Up → Down",
+        "  height → x  =",
+        "  tilt        no image",
+    ]
+    texts = [r.text for r in (NEGATE, Affine(2.0, 1.0), *(Table(tuple((i, i) for i in range(n))) for n in (4, 5)))]
+    assert texts == ["negated", "2 · x + 1", "0→0, 1→1, 2→2, 3→3", "0→0, 1→1, 2→2, 3→3, … (5 values)"]
 
 
 def test_a_rule_with_its_generalisations_as_text():
@@ -705,3 +805,4 @@ def test_a_rule_with_its_generalisations_as_text():
 def test_relations_of_one_name_go_together():
     groups = by_name((*TURN, *EXCHANGE))
     assert {name: len(group) for name, group in groups.items()} == {"turn": 4, "exchange ghosts 0 and 1": 5}
+    assert len({*TURN, *EXCHANGE, *TURN}) == 9  # they are values, whatever is said of where they hold

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from legible.environments.pacman import pacman_features
-from legible.features import FeatureSpace, deciles
+from legible.features import Action, Feature, FeatureSpace, below, deciles
 from legible.rules import CompiledRules, Condition, Rule, RuleError, RuleSet, parse_rule
 
 PACMAN = pacman_features(2)
@@ -47,6 +47,52 @@ def test_numeric_conditions_are_interval_numbers_in_the_papers_notation() -> Non
     rule = Rule("+", 1, (Condition(1, low[3], high[3]),))
     assert rule.paper(intervals, SPACE) == "+action(1) <- f1=3"
     assert Rule("+", 1, (Condition(1, 2, 5),)).paper(intervals, SPACE) == "+action(1) <- f1∈(2, 5]"
+
+
+def test_single_values_in_the_papers_notation() -> None:
+    space = FeatureSpace((Feature("kind", "categorical"), Feature("gap", sentinels=(-1.0,))), (Action("Go"),))
+    data = np.array([[0, -1], [5, 10], [7, 20], [7, 30]], np.float32)
+    intervals = deciles(space, data)
+    assert intervals.highs[0].tolist() == [0, 5, 7]
+    assert intervals.highs[1][1] == -1.0
+    # A category is its own value, not its number; a sentinel has the number of its interval; any other is a value.
+    for condition, text in (
+        (Condition.equals(0, 7), "f0=7"),
+        (Condition.equals(1, -1), "f1=1"),
+        (Condition.equals(1, 10), "f1=10"),
+        (Condition(1, intervals.lows[1][3], intervals.highs[1][3]), "f1=3"),
+    ):
+        assert Rule("+", 0, (condition,)).paper(intervals, space) == f"+action(0) <- {text}"
+    # From the beginning of one interval to the end of another is neither of them.
+    wide = Condition(1, intervals.lows[1][3], intervals.highs[1][4])
+    assert Rule("+", 0, (wide,)).paper(intervals, space) == f"+action(0) <- f1∈({wide.low:g}, {wide.high:g}]"
+    assert Rule("-", 0, (Condition(1, 2, 5), Condition.equals(0, 7))).paper() == "-action(0) <- f0=7, f1∈(2, 5]"
+    assert Rule("-", 0, ()).paper() == "-action(0) <- true"
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        (Condition(0, -np.inf, 5), "speed <= 5"),
+        (Condition(0, -np.inf, below(5)), "speed < 5"),
+        (Condition(0, -2.5, np.inf), "speed > -2.5"),
+        (Condition(0, below(0), np.inf), "speed >= 0"),
+        (Condition(0, 1, 3), "1 < speed <= 3"),
+        (Condition(0, below(1), below(3)), "1 <= speed < 3"),
+        (Condition(0, 1.2345678, 2.3456075), "1.2345678 < speed <= 2.3456075"),  # no end is shorter: as it is
+        (Condition(0, -np.inf, np.inf), "speed <= inf"),
+        (Condition.equals(0, 1), "speed = 1"),
+    ],
+)
+def test_conditions_are_written_as_people_would(condition: Condition, text: str) -> None:
+    assert condition.text(SPACE[0]) == text
+
+
+def test_there_is_one_zero() -> None:
+    """−0 is written as 0, so that equal rules are equal files, too."""
+    assert json.dumps(Rule("+", 0, (Condition(0, -0.0, 1),)).to_dict()["conditions"]) == (
+        '[{"feature": 0, "low": 0.0, "high": 1.0}]'
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,7 +177,7 @@ def test_the_order_of_conditions_does_not_matter() -> None:
         lambda: Condition(0, 1, 1),
         lambda: Condition(0, np.nan, 1),
         lambda: Condition(0, 0, 1e-60),
-        lambda: Rule("+", 9, ()).text(SPACE),
+        lambda: Rule("+", 2, ()).text(SPACE),
         lambda: Rule("+", 0, (Condition.equals(3, 0),)).text(SPACE),
     ],
 )
@@ -160,8 +206,11 @@ def test_compiled_rules_keep_sets_apart_and_check_the_width() -> None:
     one, two = parse_rule("+Go <- speed > 1", SPACE), parse_rule("-Go <- lane = 1", SPACE)
     compiled = CompiledRules.compile([RuleSet((one, two)), RuleSet(()), [two]])
     assert compiled.set_starts.tolist() == [0, 2, 2, 3]
+    assert compiled.positive.tolist() == [True, False, False]
     with pytest.raises(RuleError, match=r"\(n, ≥3\), got \(1, 2\)"):
         compiled.matches(np.zeros((1, 2)))
+    assert compiled.matches(np.zeros((1, 3))).tolist() == [[False, False, False]]
+    assert CompiledRules.compile([[Rule("+", 0, ())]]).matches(np.zeros((2, 0))).tolist() == [[True], [True]]
 
 
 @given(rules(width=3, actions=2), rules(width=3, actions=2), st.integers(0, 2**32 - 1))

@@ -1,6 +1,7 @@
 """Rules in words: grammar by hand, and no two rules that read the same."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -163,6 +164,22 @@ def test_numbers_are_rounded_but_stay_apart() -> None:
     assert describe_condition(Condition(0, float(below(5.0)), INFINITY), speed) == "the speed is at least 5"
     assert describe_condition(Condition(0, float(above(0.0)), INFINITY), speed).startswith("the speed is above 1")
     assert describe_condition(Condition.equals(0, 0.0), speed) == "the speed is 0"
+
+
+def test_the_least_value_is_told_as_what_it_means() -> None:
+    space = PACMAN
+    timer = space.feature_index("ghost0.timer")
+    assert describe_condition(Condition(timer, -INFINITY, 0.0), space[timer]) == "ghost 0 is not scared"
+    rest = "the share of its fright left to ghost 0 is above 0"
+    assert describe_condition(Condition(timer, 0.0, INFINITY), space[timer]) == rest
+    unbounded = replace(space[timer], least=None)
+    assert describe_condition(Condition(timer, -INFINITY, 0.0), unbounded).endswith("is at most 0")
+
+
+def test_a_flag_without_its_value_is_a_question() -> None:
+    space = pacman_features(2)
+    assert space[space.feature_index("open.north")].question == "whether north is open"
+    assert space[space.feature_index("food.length")].question == "the path length to the closest food"
 
 
 def test_a_rule_set_is_told_by_its_actions() -> None:

@@ -57,11 +57,20 @@ def test_workers_share_the_episodes_and_steps_can_be_left_out() -> None:
 def test_what_the_first_lot_takes_is_not_taken_for_playing(monkeypatch) -> None:
     from legible.study import estimate as module
 
-    took = iter([30.0, 0.5, 2.0])  # compiling, then four and sixteen episodes
     clock = [0.0]
     monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(module, "play_unit", lambda *_: clock.__setitem__(0, clock[0] + next(took)))
-    assert measure_rate(SETUP, seconds=1.0) == 4 / 2.0
+
+    def rate(*lots: float) -> float:
+        took = iter(lots)
+        monkeypatch.setattr(module, "play_unit", lambda *_: clock.__setitem__(0, clock[0] + next(took)))
+        found = measure_rate(SETUP, seconds=1.0)
+        assert next(took, None) is None
+        return found
+
+    assert rate(30.0, 0.5, 0.5, 2.0) == 4 / 2.0  # compiling, one episode twice, and four
+    assert rate(0.5, 0.9, 40.0, 4.0, 4.0) == 16 / 4.0  # what is compiled later does not count, either
+    assert rate(3.0, 3.0) == 1 / 3.0  # slow, but not by compiling
+    assert rate(0.5, 0.9, 40.0, 4.0, 40.0) == 16 / 40.0  # always different: not for ever
 
 
 def test_rates_are_measured() -> None:

@@ -15,6 +15,7 @@ from legible.errors import LegibleError
 from legible.explanation import verdict_sentence
 from legible.files import DamagedFileError
 from legible.report import write_report
+from legible.report.command import rerun_command
 from legible.settings import (
     EvaluationSettings,
     ImprovementSettings,
@@ -73,7 +74,7 @@ def test_references_are_played_after_all_the_rest_and_change_none_of_it(tmp_path
 
 @pytest.mark.parametrize("preset", [StudySettings(), StudySettings.paper(), StudySettings.quick()])
 def test_every_preset_has_references(preset: StudySettings) -> None:
-    assert preset.references.episodes >= 50
+    assert preset.references.episodes >= 25
 
 
 def test_a_finished_study_is_read_without_playing(tmp_path, monkeypatch, policy_file) -> None:
@@ -116,6 +117,8 @@ def test_other_policies_are_references_that_the_folder_remembers(tmp_path, polic
     assert right.beats_policy
     assert found.best.name == "right"
     assert verdict_sentence(study.evaluation, study.improvement, found).startswith("Right returns ")
+    assert study.other_policies == {"the same again": str(policy_file)}
+    assert f"--other 'the same again={policy_file.name}'" in rerun_command(study)
     # Later calls need not name them, and more can be added.
     more = reopened(study).play_references({"and again": policy_file})
     assert [result.reference.name for result in more.results][-3:] == ["the same again", "right", "and again"]

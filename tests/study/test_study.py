@@ -56,6 +56,7 @@ def study(folder: Path, policy: object, **changes: object) -> Study:
 def outcome(made: Study) -> dict[str, object]:
     """Everything a study says, to the bit."""
     improvement, explanations = made.improve(), made.explain()
+    made.play_references()
     return {
         "rules": [mined.rule for mined in made.mining.rules],
         "verdicts": [(v.p, v.difference, v.is_confirmed, v.sample) for v in made.evaluation.verdicts],

@@ -261,6 +261,26 @@ def test_checkpoint_of_another_training_is_refused(tmp_path) -> None:
     assert not load_checkpoint(make_fleet(), tmp_path / "nothing")
 
 
+def test_a_damaged_checkpoint_changes_nothing(tmp_path) -> None:
+    first = make_fleet()
+    first.learn(max_phases=2)
+    (file,) = save_checkpoint(first, tmp_path / "fleet", full=True)
+    content, second = file.read_bytes(), make_fleet()
+    before = second.networks.parameters.clone()
+    changed = bytearray(content)
+    changed[-40] ^= 1
+    stripped = content.replace(b"sha256", b"sha255")
+    for damaged, words in (
+        (bytes(changed), "is not what was written"),
+        (stripped, "no checksum"),
+        (content[:-9], "damaged"),
+    ):
+        file.write_bytes(damaged)
+        with pytest.raises(FleetError, match=words):
+            load_checkpoint(second, tmp_path / "fleet")
+        assert torch.equal(second.networks.parameters, before)
+
+
 def test_slots_must_fit_the_policies() -> None:
     slots = make_training_slots([(EnvironmentSpec("legible/PacmanSmall-v0"), 8)])
     with pytest.raises(FleetError, match="need 16 slots, got 8"):

@@ -24,6 +24,7 @@ from legible.cli.options import (
 
 if TYPE_CHECKING:
     from legible.policies import PolicyDescription
+    from legible.study.check import Finding
 
 _MARKS = {"yes": "[green]✓[/]", "no": "[bold red]✗[/]", "mind": "[yellow]![/]"}
 _POLICY_FILES = {".zip", ".safetensors", ".cleanrl_model", ".pt", ".pth", ".onnx", ".ts"}
@@ -79,9 +80,20 @@ def check(
             console.print(
                 f"{_MARKS[finding.answer]} [bold]{finding.question}[/]: {escape(finding.details)}", soft_wrap=True
             )
-        console.print(f"{escape(env)} is fit for a study." if fit else f"{escape(env)} is not fit for a study.")
+        console.print(escape(_verdict(env, found)), soft_wrap=True)
     if not fit:
         raise Exit(1)
+
+
+def _verdict(env: str, found: list[Finding]) -> str:
+    """Say whether environment and policy are fit for a study, and which of them is the reason if not."""
+    reasons = {finding.about for finding in found if finding.answer == "no"}
+    if not reasons:
+        return f"{env} is fit for a study."
+    if reasons == {"environment"}:
+        return f"{env} is not fit for a study."
+    fit = f"; {env} is" if reasons == {"policy"} else f", and neither is {env}"
+    return f"The policy is not fit for a study{fit}."
 
 
 def _is_policy(target: str) -> bool:
@@ -129,7 +141,8 @@ def _lines(found: PolicyDescription) -> list[tuple[str, str]]:
     }
     training = found.training
     if training is not None:
-        said["wrappers"] = ", ".join(training.wrappers)
+        said["wrappers"] = ", ".join(map(str, training.wrappers))
+        said["arguments"] = ", ".join(f"{name}={value!r}" for name, value in training.env_arguments.items())
         said["stacked frames"] = str(training.frame_stack) if training.frame_stack > 1 else None
     return [(name, text) for name, text in said.items() if text]
 

@@ -107,6 +107,8 @@ class Bars:
         self._lines = not quiet and not console.is_terminal
         self._tasks: dict[str, tuple[TaskID, float]] = {}
         self._ended: set[str] = set()
+        self.rates: dict[str, float] = {}
+        """Episodes a second that stages played, or steps; only those that ended after some seconds."""
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -142,6 +144,7 @@ class Bars:
             self._bars.update(task, visible=False)
             return
         self._ended.add(stage)
+        self.rates[stage] = of / seconds
         if self._lines:
             what = "steps" if stage in _NOT_EPISODES else "episodes"
             say(f"{stage}: {number(of)} {what} in {duration(seconds)}")

@@ -58,6 +58,7 @@ def play(
 ) -> None:
     """Watch one episode, and where rules step in if the policy is guided."""
     from legible.cli.watch import make_watchable, watch  # noqa: PLC0415
+    from legible.play import environment_for  # noqa: PLC0415
 
     player: Policy | GuidedPolicy | None
     if policy is None and Path(target, "study.json").is_file():
@@ -67,7 +68,7 @@ def play(
         spec, player = environment_spec(target, arg, wrap), None
         if policy is not None:
             loaded = load_typed_policy(spec, policy, normalisation, policy_output)
-            player = _player(loaded, seed, unguided=unguided)
+            spec, player = environment_for(loaded, spec), _player(loaded, seed, unguided=unguided)
     console = Console(highlight=False)
     environment = make_watchable(spec, window=window, drawn=console.is_terminal)
     try:

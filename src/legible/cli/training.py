@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from legible.cli.choice import look_here_for_modules
-from legible.cli.options import PATH, env_argument, policy_argument, seed_option, verbose_option
+from legible.cli.choice import environment_spec
+from legible.cli.options import PATH, env_argument, environment_options, policy_argument, seed_option, verbose_option
 from legible.formatting import number, with_error
 
 # What needs PyTorch or Stable-Baselines3 is imported when it is used: that takes seconds.
@@ -20,21 +20,37 @@ from legible.formatting import number, with_error
 
 @click.command
 @env_argument()
-@click.option("--algo", type=click.Choice(["dqn", "ppo"]), default="dqn", show_default=True, help="The algorithm.")
+@click.option(
+    "--algo",
+    type=click.Choice(["dqn", "ppo", "sac", "td3"]),
+    help="The algorithm. [default: dqn for Discrete, sac for Box, else ppo]",
+)
 @click.option("--steps", metavar="N", type=click.IntRange(min=1), help="Environment steps; by default the preset's.")
+@click.option("--long", is_flag=True, help="The preset's longer training, where it has one.")
 @seed_option("Seed of networks, exploration and environment.")
 @click.option("--out", metavar="FILE", type=PATH, help="Where to, without suffix. [default: policies/ENV-ALGO-SEED]")
+@environment_options
 @verbose_option
-def train(env: str, algo: Literal["dqn", "ppo"], steps: int | None, seed: int, out: Path | None) -> None:
+def train(
+    env: str,
+    algo: Literal["dqn", "ppo", "sac", "td3"] | None,
+    steps: int | None,
+    long: bool,
+    seed: int,
+    out: Path | None,
+    arg: tuple[str, ...],
+    wrap: tuple[str, ...],
+) -> None:
     """Train one policy with Stable-Baselines3, with the paper's hyperparameters where it has some.
 
     Writes FILE.zip (for Stable-Baselines3) and FILE.safetensors. A training that was stopped goes on from its last
     checkpoint when the same command is given again.
     """
+    from legible.training import choose_algorithm  # noqa: PLC0415
     from legible.training import train as train_policy  # noqa: PLC0415
 
-    if ":" in env:
-        look_here_for_modules()
+    spec = environment_spec(env, arg, wrap)
+    algo, _ = choose_algorithm(spec, algo)
     target = out or Path("policies") / f"{env.rsplit('/', maxsplit=1)[-1].replace(':', '-')}-{algo}-{seed}"
     console = Console()
     columns = (
@@ -45,18 +61,20 @@ def train(env: str, algo: Literal["dqn", "ppo"], steps: int | None, seed: int, o
     with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
         bar = progress.add_task(f"{algo} on {env}", total=steps or 1)
         trained = train_policy(
-            env,
+            spec,
             algo,
             steps,
             seed,
             out=target,
+            long=long,
             on_progress=lambda done, of: progress.update(bar, completed=done, total=of),
         )
     played = trained.evaluation
     console.print(
         f"Mean return {with_error(played.mean_return, played.standard_error)} over {played.episodes} greedy episodes."
     )
-    console.print(f"{trained.zip}, {trained.safetensors}", highlight=False, soft_wrap=True)
+    files = [str(file) for file in (trained.zip, trained.safetensors, trained.normalisation) if file is not None]
+    console.print(", ".join(files), highlight=False, soft_wrap=True)
 
 
 @click.command

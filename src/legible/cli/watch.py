@@ -23,7 +23,7 @@ from rich.text import Text
 
 from legible.cli.drawing import say
 from legible.environments import CannotDrawError, EnvironmentSpec, UnfitEnvironmentError, action_words
-from legible.guidance import AuditLog, GuidedPolicy, Intervention
+from legible.guidance import AuditLog, GuidedPolicy, Intervention, JointIntervention
 from legible.play import ActingChooser, RandomChooser, SpaceSlots
 from legible.policies import Policy
 from legible.rules.wording import describe_rule
@@ -104,7 +104,7 @@ def watch(
     total, steps, triggered, changed, over = 0.0, 0, 0, 0, False
     while not over:
         actions, _ = choose(slots.observations, start, start + steps)
-        intervention = _explain(player, slots, int(actions[0])) if isinstance(player, GuidedPolicy) else None
+        intervention = _explain(player, slots, actions[0]) if isinstance(player, GuidedPolicy) else None
         if intervention is not None:
             actions = np.array([intervention.action])
             triggered += bool(intervention.triggered)
@@ -129,16 +129,22 @@ def watch(
         console.print(f"Rules triggered in {triggered} steps and changed the action in {changed}.")
 
 
-def _explain(player: GuidedPolicy, slots: SpaceSlots, allowed: int) -> Intervention:
+def _explain(player: GuidedPolicy, slots: SpaceSlots, allowed: Any) -> Intervention | JointIntervention:
     """What a guided policy does and why; `allowed` instead where the environment's masks forbid it."""
     intervention = player.explain(slots.observations.reshape(1, -1))
+    if isinstance(intervention, JointIntervention):
+        return intervention
     if slots.masks is None or slots.masks[0, intervention.action]:
         return intervention
-    return replace(intervention, action=allowed)
+    return replace(intervention, action=int(allowed))
 
 
 def _draw(
-    env: gymnasium.Env[Any, Any], console: Console, intervention: Intervention | None, status: str, pause: float
+    env: gymnasium.Env[Any, Any],
+    console: Console,
+    intervention: Intervention | JointIntervention | None,
+    status: str,
+    pause: float,
 ) -> None:
     if env.render_mode == "human":
         return  # the environment draws and waits by itself
@@ -153,7 +159,9 @@ def _draw(
     time.sleep(pause)
 
 
-def _tell(intervention: Intervention) -> str:
+def _tell(intervention: Intervention | JointIntervention) -> str:
+    if isinstance(intervention, JointIntervention):
+        return "; ".join(_tell(part) for part in intervention.parts if part.changed)
     names, space = intervention.space.action_names, intervention.space
     why = "; ".join(dict.fromkeys(describe_rule(rule, space, "advice") for rule in intervention.triggered))
     return f"{names[intervention.action]} instead of {names[intervention.wanted]}: {why}"

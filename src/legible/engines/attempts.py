@@ -32,12 +32,16 @@ GRACE_SECONDS = 5.0  # what code has to stop by itself after the first signal, b
 
 @dataclass(frozen=True)
 class FailedAttempt:
-    """An attempt that gave no result, and how many attempts a unit may have in all when one ends like this."""
+    """An attempt that gave no result, and how many attempts a unit may have in all when one ends like this.
+
+    `was_interrupted`: in the middle of whatever it did, such as compiling, so that its process may be left unsound.
+    """
 
     error: str
     traceback: str
     allowed_attempts: int
     exception: LegibleError | None = None
+    was_interrupted: bool = False
 
 
 def raised(error: BaseException) -> FailedAttempt:
@@ -56,7 +60,7 @@ def _can_be_sent(error: LegibleError) -> bool:
 
 def took_too_long(time_limit: float | None, where: str = "") -> FailedAttempt:
     """Describe an attempt that was stopped at its time limit."""
-    return FailedAttempt(f"took longer than {time_limit:g} s", where, 1)
+    return FailedAttempt(f"took longer than {time_limit:g} s", where, 1, was_interrupted=True)
 
 
 def worker_died(how: str) -> FailedAttempt:

@@ -183,7 +183,9 @@ class _LocalDispatcher(Dispatcher):
         if message.kind == "needs work":
             worker.send(self.packed_work)
             return None
-        if message.kind != "started":
+        if message.leaves_unsound:
+            worker.kill()
+        elif message.kind != "started":
             self.idle.append(worker)
         return message
 
@@ -207,7 +209,8 @@ class LocalProcesses(EngineWithWorkers):
     """Processes of this machine, one thread each; by default as many as this process may use cores.
 
     A time limit stops whatever a unit does: Python code is interrupted, and a worker that has not stopped five seconds
-    later is killed. Limits hold in every thread.
+    later is killed. Limits hold in every thread. A worker that was interrupted runs nothing else, for it may have been
+    compiling: another takes its place.
     """
 
     def __init__(self, workers: int | None = None) -> None:

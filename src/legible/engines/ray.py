@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import logging
 import math
 import os
@@ -15,21 +13,27 @@ from typing import Any
 from legible.engines.attempts import raised, worker_died
 from legible.engines.workers import Dispatcher, EngineWithWorkers, Message, Task, check_workers, perform, pickled
 from legible.errors import LegibleError
+from legible.imports import optional_package
+
+_interruptions: list[Message] = []  # in a worker: what was said of units that a time limit interrupted here
 
 
 def _import_ray() -> Any:
-    if importlib.util.find_spec("ray") is None:
-        raise LegibleError("the engine 'ray' needs ray: pip install 'legible-rl[ray]', or choose 'processes'.")
-    return importlib.import_module("ray")
+    return optional_package("ray", "ray", "the engine 'ray'")
 
 
 def _perform_on_ray(
     work_key: str, boxed_work: list[Any], import_path: list[str], packed_unit: bytes, time_limit: float | None
 ) -> Iterator[Message]:
     """Run one unit in a worker of Ray's; the work is boxed, or Ray would unpack it again for every unit."""
+    if _interruptions:
+        os._exit(1)  # it may be unsound; the unit is tried again in another
     sys.path += [place for place in import_path if place not in sys.path]
     (work,) = boxed_work
-    yield from perform(work_key, lambda: _import_ray().get(work), packed_unit, time_limit)
+    for message in perform(work_key, lambda: _import_ray().get(work), packed_unit, time_limit):
+        if message.leaves_unsound:
+            _interruptions.append(message)
+        yield message
 
 
 def _check_address(address: str) -> None:

@@ -41,6 +41,11 @@ class Message(NamedTuple):
     kind: Literal["needs work", "started", "cannot load", "ended"]
     content: Any = None
 
+    @property
+    def leaves_unsound(self) -> bool:
+        """Whether the worker was interrupted, so that it is not to run anything else."""
+        return isinstance(self.content, FailedAttempt) and self.content.was_interrupted
+
 
 _loaded: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {}  # one work at most, by its key
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from legible.imports import lazy_names
 
 if TYPE_CHECKING:
+    from legible.environments.choices import check_choosable, default_choices, fit_choices
     from legible.environments.domains import (
         Domain,
         RelationsFile,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         shipped_features,
         shipped_relations,
     )
+    from legible.environments.known_wrappers import KNOWN_WRAPPERS, known_name, parse_wrapper, wrapper_text
     from legible.environments.names import NamedSpace, action_words, feature_space_of, resolve_names
     from legible.environments.registration import PACMAN_LEVELS, SCENARIOS, register_envs
     from legible.environments.spaces import (
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         stack_observations,
     )
     from legible.environments.spec import (
+        NO_WRAPPERS,
         CannotDrawError,
         Env,
         EnvironmentSpec,
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "KNOWN_WRAPPERS",
+    "NO_WRAPPERS",
     "PACMAN_LEVELS",
     "SCENARIOS",
     "CannotDrawError",
@@ -56,15 +61,20 @@ __all__ = [
     "all_domains",
     "as_environment",
     "as_taken",
+    "check_choosable",
     "check_playable",
     "choice_sizes",
     "count_actions",
+    "default_choices",
     "domain_groups",
     "domain_of",
     "feature_space_of",
     "first_action",
+    "fit_choices",
+    "known_name",
     "load_by_name",
     "map_arrays",
+    "parse_wrapper",
     "refuse_named_code",
     "register_domain",
     "register_envs",
@@ -72,11 +82,17 @@ __all__ = [
     "shipped_features",
     "shipped_relations",
     "stack_observations",
+    "wrapper_text",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
+        "choices": (
+            "check_choosable",
+            "default_choices",
+            "fit_choices",
+        ),
         "domains": (
             "Domain",
             "RelationsFile",
@@ -87,6 +103,12 @@ __getattr__ = lazy_names(
             "register_domain",
             "shipped_features",
             "shipped_relations",
+        ),
+        "known_wrappers": (
+            "KNOWN_WRAPPERS",
+            "known_name",
+            "parse_wrapper",
+            "wrapper_text",
         ),
         "names": (
             "NamedSpace",
@@ -111,6 +133,7 @@ __getattr__ = lazy_names(
             "stack_observations",
         ),
         "spec": (
+            "NO_WRAPPERS",
             "CannotDrawError",
             "Env",
             "EnvironmentSpec",

@@ -69,6 +69,8 @@ class Domain:
         The classes of its environments, each as ``module:Class``, or packages, which stand for all classes in them. An
         environment that was made belongs to the domain when it is of such a class, or of one that inherits from it.
         Without classes, its id decides.
+    actions
+        The class of the space of actions, such as "Box", where environments of one class have several; else any.
     names
         Where names of features and actions come from, for environments that bring none: the path of a TOML file, or
         a text ``module:function`` that takes the environment and returns a `FeatureSpace` or None; by a regular
@@ -89,6 +91,7 @@ class Domain:
     name: str
     ids: str = ""
     classes: tuple[str, ...] = ()
+    actions: str = ""
     names: Mapping[str, str | Path] = field(default_factory=dict, hash=False)
     relations: tuple[RelationsFile, ...] = ()
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
@@ -101,7 +104,10 @@ class Domain:
             return bool(re.fullmatch(self.ids, _without_version(environment)))
         if not self.classes:
             return bool(re.fullmatch(self.ids, _id_of(environment)))
-        return any(_is_class(kind, name) for kind in type(environment.unwrapped).__mro__ for name in self.classes)
+        bare = environment.unwrapped
+        if self.actions and type(bare.action_space).__name__ != self.actions:
+            return False
+        return any(_is_class(kind, name) for kind in type(bare).__mro__ for name in self.classes)
 
 
 _DOMAINS: dict[str, Domain] = {}
@@ -297,25 +303,41 @@ register_domain(
 )
 
 
-def _gymnasium(name: str, ids: str, class_name: str, *, default: bool) -> Domain:
+def _gymnasium(name: str, ids: str, class_name: str, *, default: bool, actions: str = "") -> Domain:
     """One of Gymnasium's own environments, with a file of names and one of relations."""
     file = f"{name}.toml"
     return Domain(
         name=name,
         ids=ids,
-        classes=(class_name,),
+        classes=(f"gymnasium.envs.{class_name}",),
+        actions=actions,
         names={".*": _HERE / "gymnasium" / "features" / file},
         relations=_files("gymnasium", (".*", name, default)),
     )
 
 
 for _domain in (
-    _gymnasium("cartpole", "CartPole", "gymnasium.envs.classic_control.cartpole:CartPoleEnv", default=True),
+    _gymnasium("cartpole", "CartPole", "classic_control.cartpole:CartPoleEnv", default=True),
+    _gymnasium("mountaincar", "MountainCar", "classic_control.mountain_car:MountainCarEnv", default=False),
     _gymnasium(
-        "mountaincar", "MountainCar", "gymnasium.envs.classic_control.mountain_car:MountainCarEnv", default=False
+        "mountaincar-continuous",
+        "MountainCarContinuous",
+        "classic_control.continuous_mountain_car:Continuous_MountainCarEnv",
+        default=False,
     ),
-    _gymnasium("acrobot", "Acrobot", "gymnasium.envs.classic_control.acrobot:AcrobotEnv", default=True),
-    _gymnasium("lunarlander", "LunarLander", "gymnasium.envs.box2d.lunar_lander:LunarLander", default=True),
+    _gymnasium("acrobot", "Acrobot", "classic_control.acrobot:AcrobotEnv", default=True),
+    _gymnasium("pendulum", "Pendulum", "classic_control.pendulum:PendulumEnv", default=True),
+    _gymnasium("lunarlander", "LunarLander", "box2d.lunar_lander:LunarLander", default=True),
+    _gymnasium(
+        "lunarlander-continuous",
+        "LunarLanderContinuous",
+        "box2d.lunar_lander:LunarLander",
+        default=True,
+        actions="Box",
+    ),
+    _gymnasium("bipedalwalker", "BipedalWalker(Hardcore)?", "box2d.bipedal_walker:BipedalWalker", default=True),
+    _gymnasium("invertedpendulum", "InvertedPendulum", "mujoco.inverted_pendulum_v5:InvertedPendulumEnv", default=True),
+    _gymnasium("walker2d", "Walker2d", "mujoco.walker2d_v5:Walker2dEnv", default=True),
     Domain(
         name="frozenlake",
         ids="FrozenLake|FrozenLake8x8",

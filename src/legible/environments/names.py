@@ -8,16 +8,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
+from legible.environments.choices import check_choosable, default_choices, fit_choices
 from legible.environments.domains import shipped_features
 from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions
 from legible.environments.spec import Env
-from legible.features import Feature, FeatureSpace
+from legible.features import Feature, FeatureSpace, Kind
 from legible.formatting import number
 
 ENVIRONMENT, SHIPPED, NOBODY = "the environment", "legible", "nobody"
@@ -87,18 +90,19 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
         domain are passed over then: a wrapper has made something else of the observations.
     """
     encoder = ObservationEncoder.of(env.observation_space)
-    n_actions = count_actions(env.action_space)
+    check_choosable(env.action_space)
     if isinstance(names, (str, Path)):
-        return _checked(FeatureSpace.from_toml(names), f"the names file {names}", encoder, n_actions)
+        return _checked(FeatureSpace.from_toml(names), f"the names file {names}", encoder, env)
     if names is not None:
-        return _checked(names, "the given feature space", encoder, n_actions)
+        return _checked(names, "the given feature space", encoder, env)
     own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
     if isinstance(own, FeatureSpace):
-        return _checked(own, ENVIRONMENT, encoder, n_actions)
+        return _checked(own, ENVIRONMENT, encoder, env)
     shipped = shipped_features(env)
-    if shipped is not None and (len(shipped), len(shipped.actions)) == (encoder.width, n_actions):
-        return NamedSpace(shipped, SHIPPED)
-    return NamedSpace(_numbered(encoder, n_actions), NOBODY)
+    fitting = None if shipped is None or len(shipped) != encoder.width else _fitting(shipped, env)
+    if fitting is not None:
+        return NamedSpace(fitting, SHIPPED)
+    return NamedSpace(_numbered(encoder, env), NOBODY)
 
 
 def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -> FeatureSpace:
@@ -131,31 +135,59 @@ def action_words(env: Env, action: Any) -> str:
             return feature_space_of(env).action_names[int(action)]
         except UnfitEnvironmentError:
             return f"action {int(action)}"
-    values = np.asarray(action).ravel()
-    names = env.get_wrapper_attr("action_names") if env.has_wrapper_attr("action_names") else None
-    if names is None and env.spec is not None:
-        names = _PARTS.get(env.spec.id.rpartition("-v")[0])
+    values, names = np.asarray(action).ravel(), _part_names(env)
     if names is None or len(names) != values.size:
         return "action " + " ".join(number(value) for value in values.tolist())
     return ", ".join(f"{name} {number(value)}" for name, value in zip(names, values.tolist(), strict=True))
 
 
-def _checked(space: FeatureSpace, source: str, encoder: ObservationEncoder, n_actions: int) -> NamedSpace:
+def _checked(space: FeatureSpace, source: str, encoder: ObservationEncoder, env: Env) -> NamedSpace:
     if len(space) != encoder.width:
         raise UnfitEnvironmentError(
             f"{source} names {len(space)} features, but observations have {encoder.width}; name each of them."
         )
     if not space.actions:
-        space = FeatureSpace(space.features, FeatureSpace.unnamed(0, n_actions).actions)
-    if len(space.actions) != n_actions:
+        return NamedSpace(replace(space, **_unnamed_choices(env)), source)
+    if not isinstance(env.action_space, spaces.Discrete):
+        return NamedSpace(fit_choices(space, env.action_space, source), source)
+    n_actions = count_actions(env.action_space)
+    if len(space.actions) != n_actions or not space.is_discrete:
         raise UnfitEnvironmentError(
             f"{source} names {len(space.actions)} actions, but the environment has {n_actions}; name each or none."
         )
     return NamedSpace(space, source)
 
 
-def _numbered(encoder: ObservationEncoder, n_actions: int) -> FeatureSpace:
-    space = FeatureSpace.unnamed(encoder.width, n_actions)
-    if not encoder.categorical:
-        return space
-    return FeatureSpace(tuple(Feature(f.name, "categorical") for f in space.features), space.actions)
+def _fitting(shipped: FeatureSpace, env: Env) -> FeatureSpace | None:
+    """Shipped names as far as they fit the actions; names of features serve other actions than they came with, too."""
+    if isinstance(env.action_space, spaces.Discrete):
+        fits = shipped.is_discrete and len(shipped.actions) == count_actions(env.action_space)
+        return shipped if fits else None
+    if shipped.is_discrete:
+        return replace(shipped, **_unnamed_choices(env))
+    try:
+        return fit_choices(shipped, env.action_space, SHIPPED)
+    except UnfitEnvironmentError:
+        return None
+
+
+def _unnamed_choices(env: Env) -> dict[str, Any]:
+    """Actions, and groups of them, by their numbers."""
+    if isinstance(env.action_space, spaces.Discrete):
+        return {"actions": FeatureSpace.unnamed(0, count_actions(env.action_space)).actions, "groups": ()}
+    actions, groups = default_choices(env.action_space, _part_names(env))
+    return {"actions": actions, "groups": groups}
+
+
+def _part_names(env: Env) -> Sequence[str] | None:
+    """What the parts of actions are called: the environment's ``action_names``, or Gymnasium's words for its own."""
+    names = env.get_wrapper_attr("action_names") if env.has_wrapper_attr("action_names") else None
+    if names is None and env.spec is not None:
+        names = _PARTS.get(env.spec.id.rpartition("-v")[0])
+    return names
+
+
+def _numbered(encoder: ObservationEncoder, env: Env) -> FeatureSpace:
+    kind: Kind = "categorical" if encoder.categorical else "numeric"
+    features = tuple(Feature(f.name, kind) for f in FeatureSpace.unnamed(encoder.width, 0).features)
+    return FeatureSpace(features, **_unnamed_choices(env))

@@ -153,8 +153,13 @@ def choice_sizes(space: spaces.Space[Any]) -> tuple[int, ...]:
     return ()
 
 
-def as_taken(space: spaces.Space[Any], actions: Any) -> Any:
-    """Return actions whose values are counted from 0 with the numbers that the environment gives to them."""
+def as_taken(space: spaces.Space[Any], actions: NDArray[Any]) -> NDArray[Any]:
+    """Return a batch of actions whose values are counted from 0 with the numbers that the environment gives to them.
+
+    Rows with a number for each part take the shape of the space.
+    """
+    if actions.ndim == 2 and len(space.shape or ()) > 1:
+        actions = actions.reshape(len(actions), *(space.shape or ()))
     return (
         actions + getattr(space, "start", 0) if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) else actions
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ from gymnasium.envs import registration
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import VectorEnv
 
+from legible.environments.known_wrappers import make_known_wrapper, parse_wrapper
 from legible.environments.spaces import UnfitEnvironmentError
 from legible.errors import LegibleError
 
@@ -35,8 +37,10 @@ _ARGUMENTS_OF_MAKE = {"max_episode_steps", "disable_env_checker"}
 _PACKAGES = (
     (r"(highway|exit|intersection|lane-keeping|merge|parking|racetrack|roundabout|two-way|u-turn)\b.*", "highway_env"),
     (r"(MiniGrid|BabyAI)-.*", "minigrid"),
-    (r"ALE/.*", "ale_py"),
+    (r"ALE/.*|\w+(NoFrameskip|Deterministic)-v[04]", "ale_py"),
 )
+NO_WRAPPERS = "none"
+"""What stands among wrappers to say that there are none, not even those that a policy was trained behind."""
 _INSTALL = {"highway_env": "legible-rl[highway]", "minigrid": "minigrid", "ale_py": "ale-py"}
 
 
@@ -52,7 +56,8 @@ class EnvironmentSpec:
         For the factory, or for ``gymnasium.make``.
     wrappers
         Wrappers to put around it, the innermost first, each as ``module:class``, such as
-        ``gymnasium.wrappers:FlattenObservation``.
+        ``gymnasium.wrappers:FlattenObservation``, or by a name that `legible.environments.known_wrappers` knows;
+        arguments may follow: ``VecFrameStack(n_stack=4)``. `NO_WRAPPERS` stands for none.
 
     Examples
     --------
@@ -72,11 +77,16 @@ class EnvironmentSpec:
         environments, such as highway-env's, take classes by such names. Specs that come from files need trust for them.
         """
         names = [self.name] if ":" in self.name else []
-        return (*names, *self.wrappers, *(text for text in _texts(self.arguments) if _is_importable(text)))
+        wrappers = [parse_wrapper(text) for text in self.wrappers]
+        names += [name for name, _ in wrappers if ":" in name]
+        texts = _texts([dict(self.arguments), *(arguments for _, arguments in wrappers)])
+        return (*names, *(text for text in texts if _is_importable(text)))
 
     def make(self, **more: Any) -> Env:
         """Make one environment."""
         arguments = {**self.arguments, **more}
+        if arguments.get("render_mode") is not None:
+            _draw_without_display()
         factory = self._factory()
         with self._explained():
             if factory is not None:
@@ -85,7 +95,8 @@ class EnvironmentSpec:
                 _import_package(self.name)
                 made = gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
         for wrapper in self.wrappers:
-            made = _wrapped(made, wrapper)
+            if wrapper != NO_WRAPPERS:
+                made = _wrapped(made, wrapper)
         # What draws is imported when something is first drawn.
         return made if made.render_mode is None else _Drawn(made)
 
@@ -97,7 +108,7 @@ class EnvironmentSpec:
         it then takes ``autoreset_mode="Disabled"`` and ``copy=False``, and ``reset`` a list of seeds with a
         ``reset_mask``. Wrappers and time limits around the single environment rule the vector form out.
         """
-        if self.wrappers:
+        if any(wrapper != NO_WRAPPERS for wrapper in self.wrappers):
             return None
         _import_package(self.name)
         spec = None if self._factory() is not None else _registered(self.name.rpartition(":")[2])
@@ -127,7 +138,9 @@ class EnvironmentSpec:
         except LegibleError:
             raise
         except gymnasium.error.Error as error:
-            raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}") from error
+            missing = isinstance(error, DependencyNotInstalled) and "mujoco" in str(error).lower()
+            hint = " It comes with pip install 'legible-rl[mujoco]', too." if missing else ""
+            raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}{hint}") from error
         except Exception as error:
             raise UnfitEnvironmentError(
                 f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}."
@@ -230,6 +243,13 @@ class _Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise CannotDrawError(f"environment {name!r} cannot be drawn: {error}.{hint}") from error
 
 
+def _draw_without_display() -> None:
+    """Let MuJoCo draw pictures on machines without a screen: left alone, it looks for one and fails."""
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.platform.startswith("linux") and not screen:
+        os.environ.setdefault("MUJOCO_GL", "egl")
+
+
 def _registered(env_id: str) -> registration.EnvSpec | None:
     """What Gymnasium knows by an id; the latest version where the id names none, as in ``gymnasium.make``."""
     if env_id in gymnasium.registry:
@@ -259,15 +279,16 @@ def _import_package(env_id: str) -> None:
                 ) from error
 
 
-def _wrapped(env: Env, name: str) -> Env:
-    """Put a wrapper, named as ``module:class``, around an environment."""
+def _wrapped(env: Env, text: str) -> Env:
+    """Put a wrapper, named as ``module:class`` or by a known name, around an environment."""
+    name, arguments = parse_wrapper(text)
     module_name, colon, attribute = name.partition(":")
-    if not colon:
-        raise UnfitEnvironmentError(f"wrapper {name!r}: write it as module:class.")
     try:
+        if not colon:
+            return make_known_wrapper(env, name, arguments)
         wrapper = getattr(importlib.import_module(module_name), attribute)
-        return _checked(wrapper(env), name)
-    except UnfitEnvironmentError:
+        return _checked(wrapper(env, **arguments), name)
+    except LegibleError:
         raise
     except Exception as error:
         raise UnfitEnvironmentError(

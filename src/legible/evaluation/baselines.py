@@ -21,7 +21,7 @@ from legible.evaluation.units import Setup
 from legible.guidance import CountingChooser
 from legible.play import Observations, Scores, choose_row
 from legible.rules import Condition, Polarity, Rule, RuleSet
-from legible.streams import GOLDEN, mix
+from legible.streams import GOLDEN, group_key, mix
 
 REGIONS = 100
 ATTEMPTS = 20
@@ -88,6 +88,7 @@ def region_of(observation: NDArray[np.float32], salt: np.uint64) -> int:
 def _test_rows(
     observations: Observations,
     scores: Scores,
+    starts: NDArray[np.int64],
     tests: NDArray[np.int64],
     regions: NDArray[np.int64],
     changed_actions: NDArray[np.int64],
@@ -99,11 +100,14 @@ def _test_rows(
     guided_epsilon: float,
     sample: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    n = scores.shape[0]
-    actions = np.empty(n, np.int64)
+    n, n_groups = scores.shape[0], starts.size - 1
+    choices = np.empty((n, n_groups), np.int64)
     fired, changed = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     for i in range(n):
-        actions[i] = choose_row(scores[i], keys[i], steps[i], epsilon, sample)
+        for g in range(n_groups):
+            first, last = starts[g], starts[g + 1]
+            own = choose_row(scores[i, first:last], group_key(keys[i], g), steps[i], epsilon, sample)
+            choices[i, g] = first + own
         t = tests[i]
         if t < 0:
             continue
@@ -111,15 +115,19 @@ def _test_rows(
         for k in range(regions.shape[1]):
             if regions[t, k] == region:
                 fired[i] = True
-                wanted = actions[i]
+                choice = changed_actions[t, k]
+                g = np.searchsorted(starts, choice, side="right") - 1
+                first, last = starts[g], starts[g + 1]
+                wanted = choices[i, g]
                 if enforce[t]:
-                    actions[i] = changed_actions[t, k]
+                    choices[i, g] = choice
                 else:
-                    masked = scores[i].copy()
-                    masked[changed_actions[t, k]] = -np.inf
-                    actions[i] = choose_row(masked, keys[i], steps[i], guided_epsilon, sample)
-                changed[i] = actions[i] != wanted
-    return actions, fired, changed
+                    masked = scores[i, first:last].copy()
+                    masked[choice - first] = -np.inf
+                    own = choose_row(masked, group_key(keys[i], g), steps[i], guided_epsilon, sample)
+                    choices[i, g] = first + own
+                changed[i] = choices[i, g] != wanted
+    return choices, fired, changed
 
 
 class RandomTestChooser(CountingChooser):
@@ -129,11 +137,11 @@ class RandomTestChooser(CountingChooser):
         tests = [test for test in setup.treatments if isinstance(test, RandomTest)]
         if len({len(test.regions) for test in tests}) > 1:
             raise LegibleError("random tests that run together must have the same number of changes.")
-        super().__init__(setup.asked_policy, episodes, seeds)
+        super().__init__(setup.asked_policy, episodes, seeds, sample=setup.play.sample, enforce=setup.play.enforce)
         self._play = setup.play
         self._regions = np.array([test.regions for test in tests], np.int64)
         self._actions = np.array([test.actions for test in tests], np.int64)
-        self._enforce = np.array([test.enforce for test in tests], np.bool_)
+        self._enforces = np.array([test.enforce for test in tests], np.bool_)
         self._salts = np.array([test.salt for test in tests], np.uint64)
 
     def choose(
@@ -147,17 +155,18 @@ class RandomTestChooser(CountingChooser):
         """Change the actions of rows that lie in a region of their test."""
         return _test_rows(
             observations,
-            scores,
+            np.ascontiguousarray(scores),
+            self._starts,
             treatments,
             self._regions,
             self._actions,
-            self._enforce,
+            self._enforces,
             self._salts,
             keys,
             steps,
             self._play.epsilon,
             self._play.epsilon if self._play.epsilon_when_guided else 0.0,
-            self._play.sample,
+            self._draws,
         )
 
 

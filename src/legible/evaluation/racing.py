@@ -135,7 +135,7 @@ class Race:
         """Race treatments, those that are not known yet; returns the entry of each."""
         entries = [self._entry(treatment) for treatment in treatments]
         alive = [entry for entry in self.entries if not entry.seeds]
-        for changes in self._rungs:
+        for changes in self._rungs if alive else ():
             self._play.play_changes({entry.number: changes for entry in alive})
             self._play.play_seeds({entry.number: self._seeds(entry, changes) for entry in alive})
             alive = [entry for entry in alive if self._goes_on(entry, changes)]

@@ -12,7 +12,7 @@ gain of some points is not mended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -22,14 +22,16 @@ from numpy.typing import NDArray
 from legible.errors import LegibleError
 from legible.evaluation.blocks import PlayedBlocks, Runner
 from legible.evaluation.failures import FailureLimit, TooManyFailuresError, WorstCase
-from legible.evaluation.statistics import Effect, holm, mean_interval, paired
+from legible.evaluation.objectives import Objective, find_objective
+from legible.evaluation.statistics import Effect, holm, mean_interval
 from legible.evaluation.units import UNGUIDED, Setup, UnitResult, cut_into_units, run_units
 from legible.evaluation.verdicts import Sample
 from legible.formatting import data_frame
 from legible.guidance import CountingChooser
-from legible.play import Observations, Scores, choose_actions, stage_seeds
+from legible.guidance.chooser import Acted
+from legible.play import Observations, Scores, stage_seeds
+from legible.play.choosing import ask_policy, choose_choices, take_choices, typical_actions
 from legible.policies import Policy
-from legible.policies.protocol import as_scores
 from legible.settings import MOST_FAILED, ReferenceSettings
 
 RANDOM_PLAY = "random play"
@@ -75,9 +77,29 @@ class ReferenceChooser(CountingChooser):
     """Plays episodes by references, and those without one as the policy says."""
 
     def __init__(self, setup: Setup, episodes: NDArray[np.int64], seeds: Sequence[int]) -> None:
-        super().__init__(setup.policy, episodes, seeds)
+        super().__init__(setup.policy, episodes, seeds, sample=setup.play.sample)
         self._references = [reference for reference in setup.treatments if isinstance(reference, Reference)]
-        self._play = setup.play
+        self._epsilon = setup.play.epsilon
+
+    def act(
+        self,
+        observations: Observations,
+        treatments: NDArray[np.int64],
+        keys: NDArray[np.uint64],
+        steps: NDArray[np.int64],
+    ) -> Acted:
+        """Act in every row by its reference."""
+        scores, wanted = ask_policy(self._policy, observations, keys, steps, self._sample)
+        choices, fired, changed = self.choose(observations, scores, treatments, keys, steps)
+        actions = take_choices(self._policy, choices, wanted)
+        for number in np.unique(treatments[treatments >= 0]).tolist():
+            rows, reference = treatments == number, self._references[number]
+            if reference.kind == "policy":
+                # All rows are shown to the other policy, so that the shape of its batches never changes.
+                actions[rows] = self._by_policy(self._other(reference), observations, keys, steps)[1][rows]
+            else:
+                actions[rows] = typical_actions(self._policy, choices[rows])
+        return Acted(actions, choices, scores, fired, changed)
 
     def choose(
         self,
@@ -88,32 +110,31 @@ class ReferenceChooser(CountingChooser):
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Choose for every row by its reference."""
-        actions = self._by_scores(self._policy, scores, keys, steps)
+        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=self._draws)
         for number in np.unique(treatments[treatments >= 0]).tolist():
             rows, reference = treatments == number, self._references[number]
             if reference.kind == "constant":
-                actions[rows] = reference.choices if actions.ndim > 1 else reference.choices[0]
+                choices[rows] = reference.choices
             elif reference.kind == "random":
-                actions[rows] = choose_actions(np.zeros_like(scores), keys, steps, epsilon=1.0)[rows]
+                choices[rows] = choose_choices(np.zeros_like(scores), self._starts, keys, steps, epsilon=1.0)[rows]
             else:
-                actions[rows] = self._by_other_policy(reference, observations, keys, steps)[rows]
-        nowhere = np.zeros(len(actions), np.bool_)
-        return actions, nowhere, nowhere
+                choices[rows] = self._by_policy(self._other(reference), observations, keys, steps)[0][rows]
+        nowhere = np.zeros(len(choices), np.bool_)
+        return choices, nowhere, nowhere
 
-    def _by_other_policy(
-        self, reference: Reference, observations: Observations, keys: NDArray[np.uint64], steps: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """All rows are shown to the other policy, so that the shape of its batches never changes."""
+    def _other(self, reference: Reference) -> Policy:
         if reference.policy is None:
             raise LegibleError(f"the policy of the reference {reference.name!r} is not there to play.")
-        scores = as_scores(np.asarray(reference.policy.scores(observations)), len(steps), self._policy.n_actions)
-        return self._by_scores(reference.policy, scores, keys, steps)
+        return reference.policy
 
-    def _by_scores(
-        self, policy: Policy, scores: Scores, keys: NDArray[np.uint64], steps: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        sample = self._play.sample and policy.kind == "log-probabilities"
-        return choose_actions(scores, keys, steps, epsilon=self._play.epsilon, sample=sample)
+    def _by_policy(
+        self, policy: Policy, observations: Observations, keys: NDArray[np.uint64], steps: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """The choices and the actions of another policy."""
+        scores, wanted = ask_policy(policy, observations, keys, steps, self._sample)
+        drawn = self._sample and policy.kind == "log-probabilities"
+        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=drawn)
+        return choices, take_choices(policy, choices, wanted)
 
 
 def plain_references(
@@ -157,7 +178,7 @@ class ReferenceResult:
     sample
         Its episodes.
     over_policy
-        Its returns minus the policy's, on the same seeds.
+        How much better it is than the policy by the objective, on the same seeds: its returns minus the policy's.
     p_holm
         One-sided p-value for a greater mean than the policy's, corrected for all references (Holm).
     """
@@ -179,8 +200,8 @@ class QuotedReference:
     result, sample
         Its episodes, and their sums.
     over_policy, over_guided
-        Its returns minus those of the policy alone, and of the guided policy (the policy alone where there is no
-        composition), on the same seeds.
+        How much better it is by the objective than the policy alone, and than the guided policy (the policy alone where
+        there is no composition), on the same seeds: for means, its returns minus theirs.
     beats_policy
         Whether it is better than the policy: after Holm's correction on the seeds of the choice, and here again.
     """
@@ -276,6 +297,7 @@ def compare_references(
     *,
     seed: int,
     settings: ReferenceSettings | None = None,
+    objective: str = "mean",
     alpha: float = 0.05,
     most_failed: float = MOST_FAILED,
     notes: Sequence[str] = (),
@@ -296,6 +318,8 @@ def compare_references(
         Of the study.
     settings
         Numbers of episodes, and how many constant choices are quoted.
+    objective
+        By what they are compared.
     alpha
         Level of the tests.
     most_failed
@@ -310,41 +334,54 @@ def compare_references(
     seeds = stage_seeds(seed, "references", 0, settings.episodes)
     tried = blocks.play(range(UNGUIDED, len(references)), seeds)
     base = tried.pop(UNGUIDED)
-    worst = WorstCase((base, *tried.values()))
-    effects = {number: _difference(worst, result, base) for number, result in tried.items()}
+    better = find_objective(objective)
+    effects = _Differences(better, (base, *tried.values())).of_all(tried, base)
     corrected = dict(zip(effects, holm([effect.p for effect in effects.values()]).tolist(), strict=True))
     results = {
         number: ReferenceResult(references[number], Sample.of(result), effects[number], corrected[number])
         for number, result in tried.items()
     }
-    played = blocks.play(_quoted(results, settings.quoted), final.seeds)
-    worst = WorstCase((*final.results, *played.values()))
-    quoted = [_quote(results[number], result, final, worst, alpha) for number, result in played.items()]
+    ranked = sorted(tried, key=lambda number: -better.value(tried[number].played))
+    played = blocks.play(_quoted(ranked, results, settings.quoted), final.seeds)
+    differences = _Differences(better, (*final.results, *played.values()))
+    quoted = [_quote(results[number], result, final, differences, alpha) for number, result in played.items()]
     return References(Sample.of(base), tuple(results.values()), tuple(quoted), (*notes, *blocks.left_out))
 
 
-def _difference(worst: WorstCase, result: UnitResult, other: UnitResult) -> Effect:
-    better, worse = worst.of(result, other)
-    return paired(better.returns, worse.returns)
+class _Differences:
+    """How much better references are by an objective, among all episodes of a stage."""
+
+    def __init__(self, objective: Objective, results: Sequence[UnitResult]) -> None:
+        self._objective, self._worst = objective, WorstCase(results, objective.value)
+
+    def of(self, result: UnitResult, other: UnitResult) -> Effect:
+        """One reference; both ends of the interval hold whatever failed episodes would have been."""
+        effect = self._objective.compare(*self._worst.of(result, other))
+        if not result.failed.any() and not other.failed.any():
+            return effect
+        return replace(effect, high=-self._objective.compare(*self._worst.of(other, result)).low)
+
+    def of_all(self, results: Mapping[int, UnitResult], other: UnitResult) -> dict[int, Effect]:
+        """All references against the same episodes."""
+        return {number: self.of(result, other) for number, result in results.items()}
 
 
-def _quoted(results: dict[int, ReferenceResult], constants: int) -> list[int]:
+def _quoted(ranked: Sequence[int], results: Mapping[int, ReferenceResult], constants: int) -> list[int]:
     """The numbers of the references that play the final seeds, the best first: all but the worse constant choices."""
-    ranked = sorted(results, key=lambda number: -results[number].sample.mean)
     of_choices = [number for number in ranked if results[number].reference.kind == "constant"]
     return [number for number in ranked if number not in of_choices[constants:]]
 
 
 def _quote(
-    chosen: ReferenceResult, result: UnitResult, final: PlayedBlocks, worst: WorstCase, alpha: float
+    chosen: ReferenceResult, result: UnitResult, final: PlayedBlocks, differences: _Differences, alpha: float
 ) -> QuotedReference:
-    over_policy = _difference(worst, result, final.base)
+    over_policy = differences.of(result, final.base)
     return QuotedReference(
         chosen.reference,
         result,
         Sample.of(result),
         over_policy=over_policy,
-        over_guided=_difference(worst, result, final.results[-1]),
+        over_guided=differences.of(result, final.results[-1]),
         beats_policy=chosen.p_holm < alpha and over_policy.low > 0.0,
     )
 

@@ -29,15 +29,15 @@ from legible.evaluation.failures import FailedEpisode, FailureLimit, is_of_episo
 from legible.evaluation.starts import StartedSlots, UnitStarts
 from legible.guidance import CountingChooser, GuidedChooser
 from legible.play import (
-    FixedRowsPolicy,
     Recorder,
     Recording,
     Slots,
     StepRecord,
     make_slots,
     play_episodes,
+    with_fixed_rows,
 )
-from legible.policies import Policy
+from legible.policies import ChoicePolicy, Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
@@ -46,6 +46,8 @@ LARGE_ROWS, SMALL_ROWS = 128, 32
 """Rows of a batch that networks see, where many episodes run side by side and where few do."""
 # Columns that only the files of units with failed episodes have.
 _OF_FAILURES = ("failed", "errors")
+# Columns that not every file has: those of failures, and the counts of choices.
+_NOT_ALWAYS = (*_OF_FAILURES, "taken")
 
 
 def usual_rows(play: PlaySettings) -> int:
@@ -93,7 +95,7 @@ class Setup:
     @property
     def asked_policy(self) -> Policy:
         """The policy as it is asked: about batches of one size, if that is wanted."""
-        return FixedRowsPolicy(self.policy, self.rows) if self.rows else self.policy
+        return with_fixed_rows(self.policy, self.rows) if self.rows else self.policy
 
     def chooser(self, episodes: NDArray[np.int64], seeds: Sequence[int]) -> CountingChooser:
         """Make what chooses the actions of episodes, each with its treatment."""
@@ -111,6 +113,7 @@ class Setup:
             epsilon_when_guided=self.play.epsilon_when_guided,
             sample=self.play.sample,
             precedence=self.play.precedence,
+            enforce=self.play.enforce,
         )
 
 
@@ -145,17 +148,17 @@ class UnitResult:
     costs: NDArray[np.float64]
     fired: NDArray[np.int64]
     changed: NDArray[np.int64]
-    failed: NDArray[np.bool_] = None  # type: ignore[assignment]  # none failed, as in files from before there were any
-    errors: NDArray[np.str_] = None  # type: ignore[assignment]
-    taken: NDArray[np.int64] = None  # type: ignore[assignment]
+    failed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    errors: NDArray[np.str_] = field(default_factory=lambda: np.zeros(0, np.str_))
+    taken: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def __post_init__(self) -> None:
-        if self.failed is None:
-            object.__setattr__(self, "failed", np.zeros(np.shape(self.returns), np.bool_))
-        if self.errors is None:
-            object.__setattr__(self, "errors", np.zeros(np.shape(self.returns), np.str_))
-        if self.taken is None:
-            object.__setattr__(self, "taken", np.zeros((len(self.returns), 0), np.int64))
+        # Without these columns none failed, as in files from before there were any, and nobody counted.
+        for name in _NOT_ALWAYS:
+            column = getattr(self, name)
+            if not np.size(column):
+                shape = (*np.shape(self.returns), 0) if name == "taken" else np.shape(self.returns)
+                object.__setattr__(self, name, np.zeros(shape, column.dtype))
 
     @property
     def played(self) -> UnitResult:
@@ -193,8 +196,7 @@ class UnitResult:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> UnitResult:
         """Make it from what `to_arrays` returned."""
-        not_always = (*_OF_FAILURES, "taken")
-        needed = [f.name for f in fields(cls) if f.name not in not_always or f.name in arrays]
+        needed = [f.name for f in fields(cls) if f.name not in _NOT_ALWAYS or f.name in arrays]
         return cls(**{name: arrays[name] for name in needed})
 
     def with_episodes(self, places: NDArray[np.intp], others: UnitResult) -> UnitResult:
@@ -396,6 +398,7 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
     used = sorted(set(unit.treatments) - {UNGUIDED})
     renumbered = {old: new for new, old in enumerate(used)} | {UNGUIDED: UNGUIDED}
     content = {
+        **choices_content(setup.policy),
         "fingerprint": fingerprint,
         "environment": repr(setup.environment),
         "play": _play_content(setup.play),
@@ -421,6 +424,11 @@ def _play_content(play: PlaySettings) -> dict[str, Any]:
     return {
         name: value for name, value in asdict(play).items() if name in _FIRST_PLAY_SETTINGS or value != default[name]
     }
+
+
+def choices_content(policy: Policy) -> dict[str, Any]:
+    """The choices that actions are cut into, where they are no single choice."""
+    return {"choices": policy.space.to_dict()["groups"]} if isinstance(policy, ChoicePolicy) else {}
 
 
 def _content(treatment: RuleSet | Treatment) -> dict[str, Any]:

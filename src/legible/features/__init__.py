@@ -1,4 +1,4 @@
-"""Features, their names and words, and the intervals of their values."""
+"""Features and actions, their names and words, the intervals of their values, and the choices that actions take."""
 
 from __future__ import annotations
 
@@ -7,52 +7,44 @@ from typing import TYPE_CHECKING
 from legible.imports import lazy_names
 
 if TYPE_CHECKING:
+    from legible.features.cutting import GroupLink, cut_choices, is_cut
+    from legible.features.floats import above, below
+    from legible.features.groups import ActionGroup, Regions, choices_of, move_to, scores_of
     from legible.features.intervals import Intervals, deciles, equal_width
-    from legible.features.space import (
-        GUESSED_CATEGORIES,
-        Action,
-        Feature,
-        FeatureError,
-        FeatureSpace,
-        Kind,
-        Observations,
-        above,
-        below,
-    )
+    from legible.features.names import FeatureError
+    from legible.features.space import GUESSED_CATEGORIES, Action, Feature, FeatureSpace, Kind, Observations
 
 __all__ = [
     "GUESSED_CATEGORIES",
     "Action",
+    "ActionGroup",
     "Feature",
     "FeatureError",
     "FeatureSpace",
+    "GroupLink",
     "Intervals",
     "Kind",
     "Observations",
+    "Regions",
     "above",
     "below",
+    "choices_of",
+    "cut_choices",
     "deciles",
     "equal_width",
+    "is_cut",
+    "move_to",
+    "scores_of",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "intervals": (
-            "Intervals",
-            "deciles",
-            "equal_width",
-        ),
-        "space": (
-            "Action",
-            "Feature",
-            "FeatureError",
-            "FeatureSpace",
-            "GUESSED_CATEGORIES",
-            "Kind",
-            "Observations",
-            "above",
-            "below",
-        ),
+        "cutting": ("GroupLink", "cut_choices", "is_cut"),
+        "floats": ("above", "below"),
+        "groups": ("ActionGroup", "Regions", "choices_of", "move_to", "scores_of"),
+        "intervals": ("Intervals", "deciles", "equal_width"),
+        "names": ("FeatureError",),
+        "space": ("Action", "Feature", "FeatureSpace", "GUESSED_CATEGORIES", "Kind", "Observations"),
     },
 )

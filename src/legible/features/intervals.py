@@ -16,7 +16,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from legible.features.space import Feature, FeatureError, FeatureSpace, Observations, below
+from legible.features.floats import below
+from legible.features.names import FeatureError
+from legible.features.space import Feature, FeatureSpace, Observations
 
 
 @dataclass(frozen=True)

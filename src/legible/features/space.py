@@ -1,12 +1,11 @@
 """Features and actions: their names for code and their words for people.
 
-- `Feature`, `Action`: one column of an observation, one action.
+- `Feature`, `Action`: one column of an observation, one action (or choice, where actions are made of several).
 - `FeatureSpace`: all of them, in the order of the vector; read from an environment, a TOML file or guessed from data.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -17,31 +16,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from legible.errors import LegibleError, did_you_mean
+from legible.errors import did_you_mean
+from legible.features.groups import ActionGroup, read_groups, write_groups
+from legible.features.names import FeatureError, check_name
 from legible.files import read_toml
 
 Kind = Literal["numeric", "categorical"]
 Observations = NDArray[np.float32]
 
-# A name must survive in a rule's text ("+North <- food.north & 2 < ghost1.path.length <= 5") and parse back.
-_NAME = re.compile(r"[A-Za-z_][\w.\-:\[\]']*")
-_RESERVED = {"not", "and", "in", "true"}
-LONGEST_NAME = 200
 GUESSED_CATEGORIES = 10
-
-
-class FeatureError(LegibleError):
-    """A feature, its name, or observations that do not fit the features."""
-
-
-def _check_name(name: str, what: str) -> None:
-    if not _NAME.fullmatch(name) or name in _RESERVED:
-        raise FeatureError(
-            f"{what} name {name!r} cannot be used: a name starts with a letter and holds only letters, digits "
-            "and _ . - : [ ] ' (put the words for people into 'words')."
-        )
-    if len(name) > LONGEST_NAME:
-        raise FeatureError(f"{what} name {name[:20]}… has {len(name)} letters; {LONGEST_NAME} are the most.")
 
 
 @dataclass(frozen=True)
@@ -65,6 +48,8 @@ class Feature:
         Features of one group answer one question together, such as the four directions to the closest food.
     cuts
         Inner ends of the intervals where the domain fixes them; None lets the data decide.
+    least
+        The smallest value that can occur, where the domain knows it: "at most 0" is then told as what 0 means.
     """
 
     name: str
@@ -74,9 +59,10 @@ class Feature:
     sentinels: tuple[float, ...] = ()
     group: str = ""
     cuts: tuple[float, ...] | None = None
+    least: float | None = None
 
     def __post_init__(self) -> None:
-        _check_name(self.name, "feature")
+        check_name(self.name, "feature")
         if self.kind not in {"numeric", "categorical"}:
             raise FeatureError(f"feature {self.name!r}: kind is {self.kind!r}, must be 'numeric' or 'categorical'.")
         object.__setattr__(self, "values", {float(value): str(words) for value, words in self.values.items()})
@@ -93,6 +79,14 @@ class Feature:
         return self.words or self.name
 
     @property
+    def question(self) -> str:
+        """What a value of the feature answers: "whether north is open", "the distance to the closest food".
+
+        For places where the feature is named and not its value, such as importances.
+        """
+        return f"whether {self.values[1.0]}" if self.is_flag else self.label
+
+    @property
     def is_flag(self) -> bool:
         """Whether the feature says yes (1) or no (0), so that a rule can name it without a value."""
         return self.kind == "categorical" and set(self.values) == {0.0, 1.0}
@@ -100,13 +94,13 @@ class Feature:
 
 @dataclass(frozen=True)
 class Action:
-    """One action: a name ("North") and words that follow "to" ("go north")."""
+    """One action, or one choice of a group: a name ("North", "steer.left") and words that follow "to" ("go north")."""
 
     name: str
     words: str = ""
 
     def __post_init__(self) -> None:
-        _check_name(self.name, "action")
+        check_name(self.name, "action")
 
     @property
     def label(self) -> str:
@@ -118,6 +112,17 @@ class Action:
 class FeatureSpace:
     """The features of an observation in the order of the vector, and the actions.
 
+    Parameters
+    ----------
+    features
+        The features.
+    actions
+        The actions. Where actions are made of several parts, or continuous, the choices of all groups.
+    groups
+        Which of them exclude each other; by default all: an action is one of them.
+
+    Examples
+    --------
     >>> space = FeatureSpace.of(["open.north", "food.north"], ["North", "Stop"])
     >>> space.feature_index("food.north"), space.action_index("Stop")
     (1, 1)
@@ -125,12 +130,24 @@ class FeatureSpace:
 
     features: tuple[Feature, ...]
     actions: tuple[Action, ...] = ()
+    groups: tuple[ActionGroup, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_groups()
         for what, names in (("feature", self.names), ("action", self.action_names)):
             twice = sorted(name for name, times in Counter(names).items() if times > 1)
             if twice:
                 raise FeatureError(f"{what} name {twice[0]!r} is used for more than one {what}; names must differ.")
+
+    def _check_groups(self) -> None:
+        if not self.groups:
+            object.__setattr__(self, "groups", (ActionGroup("", 0, len(self.actions)),))
+        ends = np.cumsum([0, *(group.count for group in self.groups)]).tolist()
+        if [group.first for group in self.groups] != ends[:-1] or ends[-1] != len(self.actions):
+            raise FeatureError(f"groups must hold {len(self.actions)} choices one after the other, got {self.groups}.")
+        names = Counter(group.name for group in self.groups)
+        if max(names.values()) > 1 or (len(names) > 1 and "" in names):
+            raise FeatureError(f"groups need different names, got {', '.join(map(repr, names.elements()))}.")
 
     @classmethod
     def of(cls, names: Iterable[str], actions: Iterable[str] = (), kind: Kind = "numeric") -> FeatureSpace:
@@ -157,6 +174,20 @@ class FeatureSpace:
     def action_names(self) -> tuple[str, ...]:
         """Action names in the order of their numbers."""
         return tuple(action.name for action in self.actions)
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether an action is one of `actions`, as in a ``Discrete`` space; else it takes one choice of each group."""
+        return self.groups[0].name == ""
+
+    @cached_property
+    def group_starts(self) -> NDArray[np.int64]:
+        """Where the choices of each group begin, and where the last ones end: ``int64[groups + 1]``."""
+        return np.cumsum([0, *(group.count for group in self.groups)], dtype=np.int64)
+
+    def group_of(self, action: int) -> int:
+        """Number of the group to which a choice belongs."""
+        return int(np.searchsorted(self.group_starts, action, side="right")) - 1
 
     @cached_property
     def _feature_indices(self) -> dict[str, int]:
@@ -214,7 +245,8 @@ class FeatureSpace:
                 entry["values"] = {repr(value).removesuffix(".0"): words for value, words in feature.values.items()}
             features.append(entry)
         actions = [{k: v for k, v in asdict(action).items() if v} for action in self.actions]
-        return {"features": features, "actions": actions}
+        groups = {} if self.is_discrete else {"groups": write_groups(self.groups, self.action_names)}
+        return {"features": features, "actions": actions, **groups}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "feature space") -> FeatureSpace:
@@ -227,15 +259,40 @@ class FeatureSpace:
         actions = tuple(
             _entry(Action, item, f"{where}: actions[{i}]") for i, item in enumerate(data.get("actions", ()))
         )
-        unknown = sorted(set(data) - {"features", "actions"})
+        unknown = sorted(set(data) - {"features", "actions", "groups"})
         if unknown:
-            raise FeatureError(f"{where}: unknown key {unknown[0]!r}; the keys are 'features' and 'actions'.")
-        return cls(features, actions)
+            raise FeatureError(f"{where}: unknown key {unknown[0]!r}; the keys are 'features', 'actions' and 'groups'.")
+        if "groups" not in data:
+            return cls(features, actions)
+        named = read_groups(data["groups"], f"{where}: groups")
+        groups, choices = tuple(group for group, _ in named), _choices(named, actions, where)
+        return cls(features, choices, groups)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> FeatureSpace:
-        """Read names, kinds and words from a TOML file with tables ``[[features]]`` and ``[[actions]]``."""
+        """Read names, kinds and words from a TOML file with tables ``[[features]]`` and ``[[actions]]``.
+
+        Choices of actions that are made of several parts, or continuous, stand in a table ``[groups]``; words for them,
+        where "steer left" will not do, in ``[[actions]]`` by their names, such as "steer.left".
+        """
         return cls.from_dict(read_toml(path, FeatureError), str(path))
+
+
+def _choices(
+    named: Iterable[tuple[ActionGroup, tuple[str, ...]]], told: Iterable[Action], where: str
+) -> tuple[Action, ...]:
+    """The choices of groups, with the words that are told of them."""
+    words = {action.name: action for action in told}
+    made = {
+        f"{group.name}.{choice}": Action(f"{group.name}.{choice}", f"{group.name} {choice}")
+        for group, choices in named
+        for choice in choices
+    }
+    for name in words:
+        if name not in made:
+            hint = did_you_mean(name, made) or f" The choices are {', '.join(made)}."
+            raise FeatureError(f"{where}: actions: there is no choice {name!r} in the groups.{hint}")
+    return tuple(words.get(name, choice) for name, choice in made.items())
 
 
 def _entry(kind: type[Any], item: Any, where: str) -> Any:
@@ -265,13 +322,3 @@ def _entry(kind: type[Any], item: Any, where: str) -> Any:
 def _looks_categorical(column: NDArray[np.float32]) -> bool:
     values = np.unique(column)
     return bool(len(values) <= GUESSED_CATEGORIES and np.equal(values, np.round(values)).all())
-
-
-def below(value: ArrayLike) -> NDArray[np.float32]:
-    """Return the next float32 below: ``below(v) < x <= v`` is the interval that holds v alone."""
-    return np.nextafter(np.asarray(value, np.float32), np.float32(-np.inf))
-
-
-def above(value: ArrayLike) -> NDArray[np.float32]:
-    """Return the next float32 above; the inverse of `below`."""
-    return np.nextafter(np.asarray(value, np.float32), np.float32(np.inf))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from legible.guidance.audit import AuditLog
 from legible.guidance.chooser import CountingChooser, GuidedChooser
 from legible.guidance.env import GuidedEnv
-from legible.guidance.policy import GuidedPolicy, Intervention
+from legible.guidance.intervention import Intervention, JointIntervention
+from legible.guidance.policy import GuidedPolicy
 
 __all__ = [
     "AuditLog",
@@ -14,4 +15,5 @@ __all__ = [
     "GuidedEnv",
     "GuidedPolicy",
     "Intervention",
+    "JointIntervention",
 ]

@@ -9,8 +9,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from legible.errors import LegibleError
-from legible.guidance.policy import Intervention
+from legible.guidance.intervention import Intervention, JointIntervention
 from legible.rules import describe_rule
 
 
@@ -19,7 +21,8 @@ class AuditLog:
 
     Every line has ``episode``, ``seed`` (null when none was given), ``step``, ``wanted`` (the policy's action),
     ``done`` (the action taken), ``changed``, ``enforced``, ``blocked``, and ``rules``: those that triggered, as
-    ``rule`` and in ``words``.
+    ``rule`` and in ``words``. Where actions are made of several parts, or continuous, ``wanted`` and ``done`` are the
+    numbers of all parts, and ``parts`` tells of each group in which a rule triggered what is told of single choices.
 
     Parameters
     ----------
@@ -42,7 +45,9 @@ class AuditLog:
         except OSError as error:
             raise LegibleError(f"{self.path}: cannot be written ({error.strerror}).") from error
 
-    def record(self, intervention: Intervention, *, step: int, episode: int = 0, seed: int | None = None) -> None:
+    def record(
+        self, intervention: Intervention | JointIntervention, *, step: int, episode: int = 0, seed: int | None = None
+    ) -> None:
         """Write a line, if there is something to tell."""
         if not (intervention.changed or (self.every and intervention.triggered)):
             return
@@ -63,15 +68,24 @@ class AuditLog:
         self.close()
 
 
-def _plain(intervention: Intervention) -> dict[str, Any]:
+def _plain(intervention: Intervention | JointIntervention) -> dict[str, Any]:
     space = intervention.space
-    names = space.action_names
+    if isinstance(intervention, JointIntervention):
+        names = [group.name for group in space.groups]
+        parts = zip(names, intervention.parts, strict=True)
+        return {
+            "wanted": dict(zip(names, np.ravel(intervention.wanted).tolist(), strict=True)),
+            "done": dict(zip(names, np.ravel(intervention.action).tolist(), strict=True)),
+            "changed": intervention.changed,
+            "parts": {name: _plain(part) for name, part in parts if part.triggered},
+        }
+    action_names = space.action_names
     return {
-        "wanted": names[intervention.wanted],
-        "done": names[intervention.action],
+        "wanted": action_names[intervention.wanted],
+        "done": action_names[intervention.action],
         "changed": intervention.changed,
-        "enforced": None if intervention.enforced is None else names[intervention.enforced],
-        "blocked": [names[action] for action in intervention.blocked],
+        "enforced": None if intervention.enforced is None else action_names[intervention.enforced],
+        "blocked": [action_names[action] for action in intervention.blocked],
         "rules": [
             {"rule": rule.text(space), "words": describe_rule(rule, space, "advice")} for rule in intervention.triggered
         ],

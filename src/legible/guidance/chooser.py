@@ -1,6 +1,7 @@
 """Who chooses the actions of guided episodes.
 
 - `CountingChooser`: plays every episode with a treatment of its own and counts how often the treatments stepped in.
+- `Acted`: what was done in the rows of a batch.
 - `GuidedChooser`: the one whose treatments are rule sets.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,11 +17,33 @@ from numpy.typing import ArrayLike, NDArray
 from legible.errors import LegibleError
 from legible.guidance.kernel import check_precedence, choose_guided
 from legible.play import Observations, Scores, check_exploration
+from legible.play.choosing import ask_policy, group_starts, take_choices
 from legible.policies import Policy
-from legible.policies.protocol import as_scores
 from legible.rules import CompiledRules, RuleSet
-from legible.settings import Precedence
+from legible.settings import Enforce, Precedence
 from legible.streams import policy_keys
+
+
+class Acted(NamedTuple):
+    """What was done in the rows of a batch.
+
+    Parameters
+    ----------
+    actions
+        The actions.
+    choices
+        ``int64[n, groups]``, the choices that they are.
+    scores
+        The policy's scores of all choices.
+    fired, changed
+        Where treatments stepped in, and where that changed a choice.
+    """
+
+    actions: NDArray[Any]
+    choices: NDArray[np.int64]
+    scores: Scores
+    fired: NDArray[np.bool_]
+    changed: NDArray[np.bool_]
 
 
 class CountingChooser(ABC):
@@ -33,6 +57,10 @@ class CountingChooser(ABC):
         For every episode, the number of its treatment; −1 plays without any.
     seeds
         For every episode, its seed.
+    sample
+        Draw actions from the policy's probabilities instead of taking the best one.
+    enforce
+        What a continuous action becomes that is moved into a region.
 
     Attributes
     ----------
@@ -43,8 +71,18 @@ class CountingChooser(ABC):
         columns unless `count_choices` was called.
     """
 
-    def __init__(self, policy: Policy, treatments: ArrayLike, seeds: Sequence[int]) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        treatments: ArrayLike,
+        seeds: Sequence[int],
+        *,
+        sample: bool = False,
+        enforce: Enforce = "typical",
+    ) -> None:
         self._policy = policy
+        self._starts = group_starts(policy)
+        self._sample, self._enforce = sample, enforce
         # The last entries serve idle rows, whose episode is −1.
         self._treatments = np.append(np.asarray(treatments, np.int64), -1)
         self._keys = policy_keys([*seeds, 0])
@@ -58,18 +96,32 @@ class CountingChooser(ABC):
 
     def __call__(
         self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], Scores]:
+    ) -> tuple[NDArray[Any], Scores]:
         """Choose for every row."""
-        scores = as_scores(self._policy.scores(observations), len(observations), self._policy.n_actions)
-        actions, fired, changed = self.choose(
-            observations, scores, self._treatments[episodes], self._keys[episodes], steps
-        )
-        self.fired[episodes[fired]] += 1
-        self.changed[episodes[changed]] += 1
+        done = self.act(observations, self._treatments[episodes], self._keys[episodes], steps)
+        self.fired[episodes[done.fired]] += 1
+        self.changed[episodes[done.changed]] += 1
         if self.taken.size:
             playing = episodes >= 0
-            self.taken[episodes[playing], actions[playing]] += 1
-        return actions, scores
+            self.taken[episodes[playing, None], done.choices[playing]] += 1
+        return done.actions, done.scores
+
+    def act(
+        self,
+        observations: Observations,
+        treatments: NDArray[np.int64],
+        keys: NDArray[np.uint64],
+        steps: NDArray[np.int64],
+    ) -> Acted:
+        """Choose actions; the parameters are those of `choose`."""
+        scores, wanted = ask_policy(self._policy, observations, keys, steps, self._sample)
+        choices, fired, changed = self.choose(observations, scores, treatments, keys, steps)
+        return Acted(take_choices(self._policy, choices, wanted, self._enforce), choices, scores, fired, changed)
+
+    @property
+    def _draws(self) -> bool:
+        """Whether choices are drawn from the scores; continuous actions are drawn before."""
+        return self._sample and self._policy.kind == "log-probabilities"
 
     @abstractmethod
     def choose(
@@ -80,7 +132,7 @@ class CountingChooser(ABC):
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return for every row its action, whether its treatment stepped in, and whether that changed the action.
+        """Return the choices ``int64[n, groups]``, where treatments stepped in, and where that changed a choice.
 
         `keys` are those of the rows' random numbers (see `legible.play.choose_actions`).
         """
@@ -105,6 +157,8 @@ class GuidedChooser(CountingChooser):
         Whether random actions are taken in states in which a rule triggers, too.
     precedence
         Which rules win where they conflict.
+    enforce
+        What a continuous action becomes that rules move into a region.
     """
 
     def __init__(
@@ -118,15 +172,16 @@ class GuidedChooser(CountingChooser):
         epsilon_when_guided: bool = True,
         sample: bool = False,
         precedence: Precedence = "positive",
+        enforce: Enforce = "typical",
     ) -> None:
         check_exploration(policy, epsilon, sample)
         check_precedence(precedence)
         chosen = np.asarray(episodes, np.int64)
         if chosen.shape != (len(seeds),) or (chosen >= len(rule_sets)).any() or (chosen < -1).any():
             raise LegibleError(f"a rule set −1 … {len(rule_sets) - 1} is needed for each of {len(seeds)} episodes.")
-        super().__init__(policy, chosen, seeds)
+        super().__init__(policy, chosen, seeds, sample=sample, enforce=enforce)
         self._rules = CompiledRules.compile(rule_sets)
-        self._epsilon, self._sample = epsilon, sample
+        self._epsilon = epsilon
         self._guided_epsilon = epsilon if epsilon_when_guided else 0.0
         self._negative_first = precedence == "negative"
 
@@ -143,11 +198,12 @@ class GuidedChooser(CountingChooser):
             self._rules,
             treatments,
             observations,
-            scores,
+            np.ascontiguousarray(scores),
+            self._starts,
             self._negative_first,
             keys,
             steps,
             self._epsilon,
             self._guided_epsilon,
-            self._sample,
+            self._draws,
         )

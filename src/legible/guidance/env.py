@@ -11,17 +11,30 @@ In a loop of one's own three lines are enough::
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, SupportsFloat, SupportsInt
+from typing import Any, SupportsFloat
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
-from legible.environments import Env, ObservationEncoder, count_actions, first_action
+from legible.environments import Env, ObservationEncoder, choice_sizes, count_actions
 from legible.errors import LegibleError
 from legible.guidance.audit import AuditLog
-from legible.guidance.policy import GuidedPolicy, Intervention
+from legible.guidance.intervention import Intervention, JointIntervention
+from legible.guidance.policy import GuidedPolicy
+
+
+def _check_actions(env: Env, guided: GuidedPolicy) -> None:
+    """Refuse a guided policy whose actions are not those of the environment."""
+    taken = env.action_space
+    if isinstance(taken, spaces.Discrete) and guided.space.is_discrete:
+        if count_actions(taken) != guided.n_actions:
+            raise LegibleError(
+                f"the guided policy has {guided.n_actions} actions, the environment {count_actions(taken)}."
+            )
+    elif choice_sizes(taken) != choice_sizes(guided.action_space) or taken.shape != guided.action_space.shape:
+        raise LegibleError(f"the guided policy's actions are {guided.action_space}, the environment's {taken}.")
 
 
 class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -64,12 +77,9 @@ class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise LegibleError(
                 f"the rules speak of {len(guided.space)} features, but the environment shows {self._encoder.width}."
             )
-        if count_actions(env.action_space) != guided.n_actions:
-            raise LegibleError(
-                f"the guided policy has {guided.n_actions} actions, the environment {count_actions(env.action_space)}."
-            )
+        _check_actions(env, guided)
         self.guided = guided
-        self._first = first_action(env.action_space)
+        self._first = getattr(env.action_space, "start", 0)
         self._owns_log = isinstance(log, (str, Path))
         self._log = AuditLog(log) if isinstance(log, (str, Path)) else log
         self._seen: Any = None
@@ -82,34 +92,34 @@ class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._episode, self._step, self._seed = self._episode + 1, 0, seed
         return self._seen, info
 
-    def step(self, action: SupportsInt) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Take the action, or the one that the rules put in its place."""
         if self._seen is None:
             raise LegibleError("reset() must be called before step(): rules need something to look at.")
-        intervention = self._decide(int(action) - self._first)
+        intervention = self._decide(action)
         if self._log is not None:
             self._log.record(intervention, step=self._step, episode=self._episode, seed=self._seed)
         self._step += 1
-        taken = np.int64(intervention.action + self._first)
+        done = intervention.action
+        taken = done + self._first if isinstance(intervention, JointIntervention) else np.int64(done + self._first)
         self._seen, reward, terminated, truncated, info = self.env.step(taken)
         told = intervention if intervention.triggered else None
         return self._seen, reward, terminated, truncated, {**info, "intervention": told}
 
-    def _decide(self, wanted: int) -> Intervention:
+    def _decide(self, action: Any) -> Intervention | JointIntervention:
         """Ask the rules, for whoever chose the action: it need not be the guided policy."""
-        if not 0 <= wanted < self.guided.n_actions:
-            raise LegibleError(
-                f"there is no action {wanted + self._first}: the actions are {self._first} … "
-                f"{self._first + self.guided.n_actions - 1}."
-            )
-        advised = self.guided.explain(self._encoder.encode([self._seen])[0])
-        if advised.enforced is not None:
-            taken = advised.enforced
-        elif wanted in advised.blocked and len(advised.blocked) < self.guided.n_actions:
-            taken = advised.action
-        else:
-            taken = wanted
-        return replace(advised, action=taken, wanted=wanted)
+        seen = self._encoder.encode([self._seen])[0]
+        if isinstance(self.action_space, spaces.Discrete):
+            wanted = int(action) - self._first
+            if not 0 <= wanted < self.guided.n_actions:
+                raise LegibleError(
+                    f"there is no action {wanted + self._first}: the actions are {self._first} … "
+                    f"{self._first + self.guided.n_actions - 1}."
+                )
+            return self.guided.decide(seen, wanted)
+        if not self.action_space.contains(np.asarray(action, self.action_space.dtype)):
+            raise LegibleError(f"there is no action {action}: the actions are {self.action_space}.")
+        return self.guided.decide(seen, np.asarray(action) - self._first)
 
     def close(self) -> None:
         """Close the environment, and the log where it was opened here."""

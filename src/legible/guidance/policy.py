@@ -1,77 +1,44 @@
 """A policy with rules, for use anywhere.
 
 - `GuidedPolicy`: it is a `Policy`, speaks Stable-Baselines3's ``predict``, explains itself, and saves to one file.
-- `Intervention`: what guidance did in one state, and why.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from legible.errors import LegibleError
-from legible.features import FeatureSpace
+from legible.features import FeatureSpace, choices_of, is_cut, move_to, scores_of
+from legible.guidance.chooser import GuidedChooser
+from legible.guidance.intervention import Intervention, JointIntervention, intervene
 from legible.guidance.kernel import check_precedence, guide_scores
-from legible.play import Observations, Scores, choose_row
-from legible.policies import NetworkPolicy, Policy, ScoreKind, load_policy, save_policy
+from legible.play import Observations, Scores, choose_actions
+from legible.play.choosing import take_choices
+from legible.policies import (
+    ActorPolicy,
+    ChoicePolicy,
+    NetworkPolicy,
+    Policy,
+    ScoreKind,
+    acting,
+    load_policy,
+    save_policy,
+    with_choices,
+)
+from legible.policies.policy_file import why_not_saved
 from legible.policies.protocol import as_observations
 from legible.rules import CompiledRules, Rule, RuleSet
-from legible.settings import Precedence
+from legible.settings import Enforce, Precedence
 
 _GUIDANCE = "legible.guidance"
-
-
-@dataclass(frozen=True)
-class Intervention:
-    """What guidance did in one state.
-
-    Parameters
-    ----------
-    action
-        What is done.
-    wanted
-        What the policy alone would have done.
-    enforced
-        The action that positive rules enforce, or None.
-    blocked
-        The actions that negative rules block.
-    triggered
-        The rules that triggered.
-    space
-        Names.
-    """
-
-    action: int
-    wanted: int
-    enforced: int | None
-    blocked: tuple[int, ...]
-    triggered: tuple[Rule, ...]
-    space: FeatureSpace
-
-    @property
-    def changed(self) -> bool:
-        """Whether guidance changed what is done."""
-        return self.action != self.wanted
-
-    def __str__(self) -> str:
-        names = self.space.action_names
-        if not self.triggered:
-            return f"{names[self.action]}: the policy's own choice, no rule triggered."
-        if self.enforced is not None:
-            did = f"rules enforce {names[self.enforced]}"
-        elif self.blocked:
-            did = "rules block " + ", ".join(names[a] for a in self.blocked)
-        else:
-            did = "positive rules contradict each other, so none is enforced"
-        wish = f"the policy wanted {names[self.wanted]}" if self.changed else "as the policy wanted"
-        why = "; ".join(rule.text(self.space) for rule in self.triggered)
-        return f"{names[self.action]}: {did} ({wish}). Triggered: {why}"
 
 
 class GuidedPolicy:
@@ -87,6 +54,8 @@ class GuidedPolicy:
         Names of features and actions.
     precedence
         Which rules win where they conflict.
+    enforce
+        What a continuous action becomes that rules move into another region.
     seed
         Of the random choices where all actions are blocked, or where actions are sampled.
     observation_shape
@@ -112,6 +81,7 @@ class GuidedPolicy:
         space: FeatureSpace,
         *,
         precedence: Precedence = "positive",
+        enforce: Enforce = "typical",
         seed: int = 0,
         observation_shape: tuple[int, ...] | None = None,
     ) -> None:
@@ -119,19 +89,23 @@ class GuidedPolicy:
         self.rules = rules if isinstance(rules, RuleSet) else RuleSet(tuple(rules))
         for rule in self.rules.rules:
             rule.check(space)
-        if len(space.actions) != policy.n_actions:
+        if not is_cut(space):
+            raise LegibleError("continuous actions must be cut into regions before rules can speak of them.")
+        self._scored = with_choices(policy, space)
+        if len(space.actions) != self._scored.n_actions:
             raise LegibleError(f"the policy has {policy.n_actions} actions, the feature space {len(space.actions)}.")
         self.policy = policy
         self.space = space
         self.precedence = precedence
+        self.enforce: Enforce = enforce
         self.observation_shape = observation_shape
         self._compiled = CompiledRules.compile([self.rules])
         self._rng = np.random.default_rng(seed)
 
     @property
     def n_actions(self) -> int:
-        """Number of actions."""
-        return self.policy.n_actions
+        """Number of actions, or of choices in all groups."""
+        return self._scored.n_actions
 
     @property
     def n_features(self) -> int | None:
@@ -140,25 +114,43 @@ class GuidedPolicy:
 
     @property
     def kind(self) -> ScoreKind:
-        """What the scores mean, as for the policy that is guided."""
-        return self.policy.kind
+        """What the scores mean, as for the policy that is guided; "none" where they are not those of whole actions."""
+        return self.policy.kind if self.space.is_discrete else "none"
+
+    recurrent = False
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether actions can be drawn."""
+        return bool(getattr(self._scored, "stochastic", self.kind == "log-probabilities"))
+
+    @property
+    def observation_space(self) -> spaces.Space[Any]:
+        """The observations that it reads, flat."""
+        return spaces.Box(-np.inf, np.inf, self.observation_shape or (len(self.space),), np.float32)
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """The actions that it takes."""
+        return spaces.Discrete(self.n_actions) if self.space.is_discrete else acting(self.policy).action_space
 
     def scores(self, observations: Observations) -> Scores:
         """Return the policy's scores with blocked actions at −∞; probabilities are renormalised.
 
-        A row in which everything is blocked is −∞ throughout: any action may be taken.
+        A row in which everything is blocked is −∞ throughout: any action may be taken. Where actions take several
+        choices, all this is said of every group.
         """
         batch = as_observations(observations, len(self.space))
-        own = np.ascontiguousarray(self.policy.scores(batch))
+        own = np.ascontiguousarray(self._scored.scores(batch))
+        guided = self._guide(batch, own)
+        if self._scored.kind != "log-probabilities":
+            return guided
+        parts = [_renormalised(guided[:, group.choices], own[:, group.choices]) for group in self.space.groups]
+        return np.concatenate(parts, axis=1)
+
+    def _guide(self, batch: Observations, own: Scores) -> Scores:
         guided = own.copy()
-        guide_scores(self._compiled, batch, self.precedence == "negative", guided)
-        if self.kind == "log-probabilities":
-            best = guided.max(axis=1, keepdims=True)
-            shifted = guided - np.where(np.isfinite(best), best, 0.0)
-            with np.errstate(divide="ignore"):
-                total = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-            renormalised = shifted - np.where(np.isfinite(total), total, 0.0)
-            guided = np.where((guided != own).any(axis=1, keepdims=True), renormalised, own)
+        guide_scores(self._compiled, batch, self.precedence == "negative", guided, self.space.group_starts)
         return guided
 
     def predict(
@@ -167,20 +159,41 @@ class GuidedPolicy:
         state: Any = None,
         episode_start: Any = None,  # noqa: ARG002 (Stable-Baselines3's signature)
         deterministic: bool = True,
-    ) -> tuple[NDArray[np.int64], Any]:
-        """Choose actions as Stable-Baselines3's ``predict`` does, for one observation or a batch."""
+        *,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[NDArray[Any], Any]:
+        """Choose actions as Stable-Baselines3's ``predict`` does, for one observation or a batch.
+
+        `rng` is what actions are drawn with; by default a generator of the policy's own.
+        """
         array = np.asarray(observation, np.float32)
         width = len(self.space)
         if array.size % width:
             raise LegibleError(f"an observation has {width} features, got an array of shape {array.shape}.")
-        single = self._is_single(array)
-        scores = self.scores(array.reshape(-1, width))
-        keys = self._rng.integers(0, 2**63, len(scores), dtype=np.uint64)
-        sample = not deterministic and self.kind == "log-probabilities"
-        actions = np.array(
-            [choose_row(row, key, 0, 0.0, sample) for row, key in zip(scores, keys, strict=True)], np.int64
-        )
+        single, batch = self._is_single(array), array.reshape(-1, width)
+        keys = self._keys(len(batch), rng)
+        if self.space.is_discrete:
+            sample = not deterministic and self.kind == "log-probabilities"
+            actions = choose_actions(self.scores(batch), keys, np.zeros(len(batch), np.int64), sample=sample)
+        else:
+            actions = self._act(batch, keys, sample=not deterministic and self.stochastic)
         return (actions[0] if single else actions), state
+
+    def _keys(self, n: int, rng: np.random.Generator | None) -> NDArray[np.uint64]:
+        if rng is not None:
+            return (rng.random(n) * 2.0**63).astype(np.uint64)
+        return self._rng.integers(0, 2**63, n, dtype=np.uint64)
+
+    def _act(self, batch: Observations, keys: NDArray[np.uint64], *, sample: bool) -> NDArray[Any]:
+        """Actions of several parts, or continuous ones, in the shape of their space."""
+        chooser = GuidedChooser(
+            self._scored, [self.rules], [0], [0], sample=sample, precedence=self.precedence, enforce=self.enforce
+        )
+        zeros = np.zeros(len(batch), np.int64)
+        return self._shaped(chooser.act(batch, zeros, keys, zeros).actions)
+
+    def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows.reshape(len(rows), *(self.action_space.shape or ()))
 
     def _is_single(self, array: NDArray[np.float32]) -> bool:
         """Whether an array is one observation, of whatever shape, and no batch."""
@@ -190,20 +203,56 @@ class GuidedPolicy:
             return False
         return array.ndim <= 1 or (array.shape[0] != 1 and array.shape[-1] != len(self.space))
 
-    def explain(self, observation: ArrayLike) -> Intervention:
+    def explain(self, observation: ArrayLike) -> Intervention | JointIntervention:
         """Say what is done in a state, which rules triggered, and what the policy wanted."""
         row = np.asarray(observation, np.float32).reshape(1, -1)
         batch = as_observations(row, len(self.space))
         matched = self._compiled.matches(batch)[0]
         triggered = tuple(rule for rule, yes in zip(self.rules.rules, matched, strict=True) if yes)
-        wanted = int(np.argmax(self.policy.scores(batch)[0]))
+        if not self.space.is_discrete:
+            return self._explain_parts(batch, triggered, None)
+        wanted = int(np.argmax(self._scored.scores(batch)[0]))
         action = int(self.predict(batch)[0][0])
-        positive = {rule.action for rule in triggered if rule.polarity == "+"}
-        blocked = {rule.action for rule in triggered if rule.polarity == "-"}
-        if self.precedence == "negative":
-            positive -= blocked
-        enforced = positive.pop() if len(positive) == 1 else None
-        return Intervention(action, wanted, enforced, tuple(sorted(blocked)), triggered, self.space)
+        return intervene(action, wanted, triggered, self.space, negative_first=self.precedence == "negative")
+
+    def decide(self, observation: ArrayLike, wanted: ArrayLike) -> Intervention | JointIntervention:
+        """Say what rules make of an action that somebody else wants, in a state: what they allow is taken as it is.
+
+        Parameters
+        ----------
+        observation
+            The state.
+        wanted
+            The action; whole numbers are counted from 0.
+        """
+        batch = as_observations(np.asarray(observation, np.float32).reshape(1, -1), len(self.space))
+        advised = self.explain(batch)
+        if isinstance(advised, JointIntervention):
+            return self._explain_parts(batch, advised.triggered, np.asarray(wanted).reshape(1, -1))
+        own = int(np.asarray(wanted))
+        return replace(advised, wanted=own, action=_allowed(advised, own, self.n_actions, advised.action))
+
+    def _explain_parts(
+        self, batch: Observations, triggered: tuple[Rule, ...], wanted: NDArray[Any] | None
+    ) -> JointIntervention:
+        scored, groups = self._scored, self.space.groups
+        assert isinstance(scored, ChoicePolicy)
+        scores, own = scored.wishes(batch)
+        if wanted is None:
+            best = [[group.first + int(scores[0, group.choices].argmax()) for group in groups]]
+            wanted = take_choices(scored, np.array(best), own)
+        elif not any(group.regions is None for group in groups):
+            scores = scores_of(groups, wanted)
+        wishes = choices_of(groups, wanted)[0].tolist()
+        guided = self._guide(batch, np.ascontiguousarray(scores))[0]
+        parts, negative_first = [], self.precedence == "negative"
+        for number, group in enumerate(groups):
+            of_group = tuple(rule for rule in triggered if self.space.group_of(rule.action) == number)
+            part = intervene(wishes[number], wishes[number], of_group, self.space, negative_first=negative_first)
+            best_left = group.first + int(guided[group.choices].argmax())
+            parts.append(replace(part, action=_allowed(part, wishes[number], group.count, best_left)))
+        done = move_to(groups, wanted, np.array([[part.action for part in parts]]), self.enforce)
+        return JointIntervention(self._shaped(done)[0], self._shaped(wanted)[0], tuple(parts))
 
     @property
     def network(self) -> Policy:
@@ -221,17 +270,23 @@ class GuidedPolicy:
             Anything else worth keeping that JSON can hold.
         """
         network = self.network
-        if not isinstance(network, NetworkPolicy):
+        problem = why_not_saved(network)
+        if problem is not None:
             raise LegibleError(
-                f"only network policies can be saved, and this one is a {type(network).__name__}; save its rules "
-                "with RuleSet.to_dict instead."
+                f"only network policies can be saved: {problem}; save the rules with RuleSet.to_dict instead."
             )
         save_policy(network, path, metadata={**(metadata or {}), _GUIDANCE: json.dumps(self._documents())})
 
     def _documents(self) -> list[dict[str, Any]]:
         """The rules as plain data; a guided policy that was guided again has several, the innermost first."""
         inner = self.policy._documents() if isinstance(self.policy, GuidedPolicy) else []
-        own = {"rules": self.rules.to_dict(), "space": self.space.to_dict(), "precedence": self.precedence}
+        own: dict[str, Any] = {
+            "rules": self.rules.to_dict(),
+            "space": self.space.to_dict(),
+            "precedence": self.precedence,
+        }
+        if not self.space.is_discrete:
+            own["enforce"] = self.enforce
         return [*inner, own]
 
     @classmethod
@@ -249,12 +304,32 @@ class GuidedPolicy:
             self.rules,
             self.space,
             precedence=self.precedence,
+            enforce=self.enforce,
             seed=seed,
             observation_shape=observation_shape or self.observation_shape,
         )
 
 
-def with_its_rules(network: NetworkPolicy, path: str | Path) -> Policy:
+def _renormalised(guided: Scores, own: Scores) -> Scores:
+    """Log-probabilities of one group of choices that add up to one again, in the rows that guidance changed."""
+    best = guided.max(axis=1, keepdims=True)
+    shifted = guided - np.where(np.isfinite(best), best, 0.0)
+    with np.errstate(divide="ignore"):
+        total = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    renormalised = shifted - np.where(np.isfinite(total), total, 0.0)
+    return np.where((guided != own).any(axis=1, keepdims=True), renormalised, own)
+
+
+def _allowed(advised: Intervention, wanted: int, choices: int, best_left: int) -> int:
+    """What is done when somebody wants a choice: that, unless rules enforce another one or block it."""
+    if advised.enforced is not None:
+        return advised.enforced
+    if wanted in advised.blocked and len(advised.blocked) < choices:
+        return best_left
+    return wanted
+
+
+def with_its_rules(network: NetworkPolicy | ActorPolicy, path: str | Path) -> Policy:
     """Return the guided policy that a file holds, given its network; the network itself where the file has no rules."""
     text = network.metadata.get(_GUIDANCE)
     if text is None:
@@ -268,7 +343,8 @@ def with_its_rules(network: NetworkPolicy, path: str | Path) -> Policy:
         for document in documents:
             space = FeatureSpace.from_dict(document["space"], str(path))
             rules = RuleSet.from_dict(document["rules"])
-            policy = GuidedPolicy(policy, rules, space, precedence=document["precedence"])
+            enforce: Enforce = document.get("enforce", "typical")
+            policy = GuidedPolicy(policy, rules, space, precedence=document["precedence"], enforce=enforce)
         return policy
     except LegibleError as error:
         raise LegibleError(f"{path}: its rules cannot be read: {error}") from error

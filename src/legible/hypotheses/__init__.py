@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from legible.hypotheses.paper import generalised, mined, yours
+from legible.hypotheses.paper import alone, generalised, mined, yours
+from legible.hypotheses.search import searched
 from legible.hypotheses.source import (
     SOURCES,
+    DecisionGains,
     Hypotheses,
     MeasuredEffect,
     Source,
@@ -16,14 +18,17 @@ from legible.hypotheses.source import (
 
 __all__ = [
     "SOURCES",
+    "DecisionGains",
     "Hypotheses",
     "MeasuredEffect",
     "Source",
     "SourceInput",
+    "alone",
     "ask_sources",
     "generalised",
     "mined",
     "open_sources",
     "register_source",
+    "searched",
     "yours",
 ]

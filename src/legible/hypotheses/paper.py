@@ -1,4 +1,4 @@
-"""The paper's source of rule sets, and the user's own: rules, each generalised through the relations."""
+"""The paper's source of rule sets, the same rules by themselves, and the user's own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ def mined(known: SourceInput) -> Hypotheses:
     yield generalised([mined_rule.rule for mined_rule in known.mining.rules], known.relations)
 
 
+def alone(known: SourceInput) -> Hypotheses:
+    """Every mined rule by itself: a relation that holds only nearly can hide a weakness that the rule alone shows."""
+    yield [RuleSet((mined_rule.rule,), mined_rule.rule) for mined_rule in known.mining.rules]
+
+
 def yours(known: SourceInput) -> Hypotheses:
     """The rules that the user gave, generalised."""
     yield generalised(known.rules, known.relations)
@@ -25,4 +30,5 @@ def generalised(rules: Sequence[Rule], relations: Sequence[MetamorphicRelation])
 
 
 register_source("mined", mined)
+register_source("alone", alone)
 register_source("yours", yours)

@@ -6,7 +6,7 @@ seeds is never quoted from the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -86,21 +86,6 @@ class Improvement:
         """The guided policy on the seeds of the final figure; the unguided one when the composition is empty."""
         return Sample.of(self.final_blocks.results[-1])
 
-    def effects(self) -> dict[str, Effect]:
-        """Guided minus base on the seeds of the final figure by every objective, whichever was asked for."""
-        blocks = self.final_blocks
-        return effects(blocks.results, blocks.results[-1], blocks.base, self.evaluation_settings.method)
-
-    def figure_rows(self) -> list[dict[str, Any]]:
-        """Base, guided policy and their difference on the seeds of the final figure, a row an objective."""
-        blocks = self.final_blocks
-        return figure_rows({"base": blocks.base, "guided": blocks.results[-1]}, self.effects())
-
-    def constraints(self) -> tuple[ConstraintCheck, ...]:
-        """Whether the seeds of the final figure show that the constraints are kept."""
-        blocks = self.final_blocks
-        return check_constraints(self.evaluation_settings, blocks.results, blocks.results[-1], blocks.base)
-
     @property
     def choice_shares(self) -> NDArray[np.float64]:
         """Share of the final figure's steps in which the guided policy takes each choice; empty where not counted."""
@@ -110,6 +95,23 @@ class Improvement:
             return np.zeros(0)
         shares: NDArray[np.float64] = guided.taken.sum(axis=0) / guided.lengths[counted].sum()
         return shares
+
+    def effects(self) -> dict[str, Effect]:
+        """Guided minus base on the seeds of the final figure by every objective, whichever was asked for."""
+        blocks = self.final_blocks
+        return effects(blocks.results, blocks.results[-1], blocks.base, self.evaluation_settings.method)
+
+    def figure_rows(self, references: Mapping[str, UnitResult] | None = None) -> list[dict[str, Any]]:
+        """Base, guided policy (if there is one), difference and references on the final seeds, a row an objective."""
+        blocks = self.final_blocks
+        if not len(self.composition):
+            return figure_rows({"base": blocks.base}, references=references)
+        return figure_rows({"base": blocks.base, "guided": blocks.results[-1]}, self.effects(), references)
+
+    def constraints(self) -> tuple[ConstraintCheck, ...]:
+        """Whether the seeds of the final figure show that the constraints are kept."""
+        blocks = self.final_blocks
+        return check_constraints(self.evaluation_settings, blocks.results, blocks.results[-1], blocks.base)
 
     def to_rows(self, space: FeatureSpace) -> list[dict[str, Any]]:
         """The steps of the composition as plain rows, for JSON or a data frame."""

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.errors import LegibleError
-from legible.files import write_whole
+from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.rules import Polarity
 
 
@@ -83,20 +82,17 @@ class Importance:
 
     def save(self, path: str | Path) -> None:
         """Write an ``.npz`` file, whole or not at all; `load` reads it back to the same bits."""
-        write_whole(
-            Path(path),
-            lambda file: np.savez_compressed(file, weights=self.weights, intercepts=self.intercepts),
-        )
+        write_arrays(Path(path), {"weights": self.weights, "intercepts": self.intercepts})
 
     @classmethod
     def load(cls, path: str | Path) -> Importance:
         """Read what `save` wrote."""
         try:
-            with np.load(path, allow_pickle=False) as data:
-                return cls(data["weights"], data["intercepts"])
-        except OSError as error:
-            raise ImportanceError(f"{path}: cannot be read ({error.strerror or 'not an .npz file'}).") from error
-        except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            data = read_arrays(Path(path), advice="make it again")
+            return cls(data["weights"], data["intercepts"])
+        except FileNotFoundError as error:
+            raise ImportanceError(f"{path}: cannot be read ({error.strerror}).") from error
+        except (DamagedFileError, KeyError, ValueError, TypeError) as error:
             raise ImportanceError(
                 f"{path}: holds no importances; expected a file that Importance.save wrote."
             ) from error

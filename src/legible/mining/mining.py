@@ -33,6 +33,8 @@ from legible.rules import CompiledRules, Condition, Polarity, Rule
 from legible.settings import MiningSettings
 
 _ROW = ("rule", "paper", "polarity", "action", "conditions", "agreement", "coverage", "purity", "triggered")
+# Of the states in which a continuous action lies outside a region, those with the farthest: a share of all states.
+FARTHEST_SHARE = 0.2
 POLARITIES: tuple[Polarity, Polarity] = ("+", "-")
 
 
@@ -151,18 +153,23 @@ class Mining:
 def inclusion(experiences: Experiences, action: int, polarity: Polarity) -> NDArray[np.bool_]:
     """Mark the states of inc(action, polarity).
 
-    Positive: the action was taken. Negative: it has the lowest score; states in which it was taken after all (at
-    random, or because all scores are equal) are left out.
+    Positive: the action was taken. Negative: it has the lowest score of its group; states in which it was taken after
+    all (at random, or because all scores are equal) are left out. Of a region of continuous actions the fifth of the
+    states whose action is farthest from it, since one in the middle never has the lowest score.
     """
-    taken = experiences.actions == action
+    taken = experiences.taken(action)
     if polarity == "+":
         return taken
-    return (experiences.scores.argmin(axis=1) == action) & ~taken
+    group = experiences.space.groups[experiences.space.group_of(action)]
+    if group.regions is not None:
+        score = experiences.scores[:, action]
+        return (score <= np.quantile(score, FARTHEST_SHARE)) & ~taken if len(score) else ~taken
+    return (experiences.scores[:, group.choices].argmin(axis=1) + group.first == action) & ~taken
 
 
 def exclusion(experiences: Experiences, action: int, polarity: Polarity) -> NDArray[np.bool_]:
     """Mark the states of exc(action, polarity): positive, another action was taken; negative, this one was."""
-    taken = experiences.actions == action
+    taken = experiences.taken(action)
     return ~taken if polarity == "+" else taken
 
 
@@ -300,7 +307,7 @@ def judge_rules(rules: list[Rule], experiences: Experiences, rows: NDArray[np.bo
     total = int(rows.sum())
     judged = []
     for column, rule in zip(matched.T, rules, strict=True):
-        taken = experiences.actions[rows] == rule.action
+        taken = experiences.taken(rule.action)[rows]
         include = inclusion(experiences, rule.action, rule.polarity)[rows]
         exclude = exclusion(experiences, rule.action, rule.polarity)[rows]
         triggered = int(column.sum())

@@ -8,13 +8,14 @@
 - `recording`: episodes step by step, and again by their actions.
 - `experiences`: what a policy saw and did, as columns; `collect`.
 - `returns`: episodes and mean returns of any policy in any environment.
+- `trained_environments`: the environment as a policy was trained in it.
 - `stages`: the stages of a study that play episodes, each with seeds of its own.
 """
 
 from __future__ import annotations
 
 from legible.engines.threads import one_thread
-from legible.play.acting import ActingChooser, RandomChooser, check_acting
+from legible.play.acting import ActingChooser, RandomChooser, check_acting, check_studied
 from legible.play.branching import (
     WAYS,
     Branches,
@@ -25,6 +26,7 @@ from legible.play.branching import (
     Point,
     States,
     Way,
+    copies_rows,
     find_way,
     make_branching,
 )
@@ -40,7 +42,7 @@ from legible.play.choosing import (
 )
 from legible.play.episodes import Episodes, MissingCostError, Starts, StepRecord, episode_seeds, play_episodes
 from legible.play.experiences import Experiences, collect
-from legible.play.fixed_rows import FixedRowsPolicy
+from legible.play.fixed_rows import FixedRowsPolicy, with_fixed_rows
 from legible.play.recording import Recorder, Recording, Steps, replay
 from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
 from legible.play.slots import (
@@ -56,6 +58,7 @@ from legible.play.slots import (
     make_space_slots,
 )
 from legible.play.stages import STAGE_EPISODES, STAGES, Known, Stage, declare_stage, stage_seeds
+from legible.play.trained_environments import environment_for
 
 __all__ = [
     "DEFAULT_BATCH",
@@ -97,10 +100,13 @@ __all__ = [
     "check_acting",
     "check_exploration",
     "check_policy",
+    "check_studied",
     "choose_actions",
     "choose_row",
     "collect",
+    "copies_rows",
     "declare_stage",
+    "environment_for",
     "episode_seeds",
     "evaluate_policy",
     "find_way",
@@ -113,4 +119,5 @@ __all__ = [
     "replay",
     "stage_seeds",
     "why_no_study",
+    "with_fixed_rows",
 ]

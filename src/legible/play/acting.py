@@ -3,7 +3,7 @@
 - `ActingChooser`: acts as a policy says in slots of any spaces: by its scores where it has some, else by ``predict``,
   with what it remembers carried along every episode.
 - `RandomChooser`: acts at random.
-- `check_acting`: whether a policy and an environment belong together.
+- `check_acting`: whether a policy and an environment belong together; `check_studied`: whether that can be studied.
 """
 
 from __future__ import annotations
@@ -17,9 +17,15 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from legible.environments import check_playable, choice_sizes
+from legible.environments import Env, ObservationEncoder, check_choosable, check_playable, choice_sizes, count_actions
 from legible.errors import LegibleError
-from legible.play.choosing import Scores, check_counts, check_is_policy, choose_actions
+from legible.play.choosing import (
+    Scores,
+    check_counts,
+    check_is_policy,
+    choose_actions,
+    why_no_study,
+)
 from legible.play.slots import SpaceSlots
 from legible.policies import Policy, acting
 from legible.policies.protocol import as_scores
@@ -184,6 +190,20 @@ def check_acting(policy: Policy, observation_space: spaces.Space[Any], action_sp
         )
     if choice_sizes(taken) != choice_sizes(action_space) or taken.shape != action_space.shape:
         raise LegibleError(f"the policy's actions are {taken}, the environment's {action_space}: {_APART}")
+
+
+def check_studied(policy: Policy, env: Env) -> None:
+    """Raise unless a policy plays in an environment in a way that can be studied."""
+    check_is_policy(policy)
+    check_choosable(env.action_space)
+    width = ObservationEncoder.of(env.observation_space).width
+    problem = why_no_study(policy)
+    if problem is not None:
+        raise LegibleError(problem)
+    if isinstance(env.action_space, spaces.Discrete) and policy.kind != "none":
+        check_counts(policy, width, count_actions(env.action_space))
+    else:
+        check_acting(policy, env.observation_space, env.action_space)
 
 
 _APART = "they do not belong together."

@@ -1,7 +1,8 @@
 """How scores become actions.
 
 - `Chooser`: anything that chooses actions for the rows of a batch; `PolicyChooser`: as a policy says.
-- `choose_actions`, `choose_row`: the best action, ε-greedy, or sampled.
+- `choose_actions`, `choose_choices`, `choose_row`: the best action, ε-greedy, or sampled.
+- `ask_policy`, `take_choices`: what a policy wants in the rows of a batch, and the actions that choices become.
 - `check_policy`: whether a policy and an environment belong together; `why_no_study`: what keeps a policy from it;
   `check_exploration`: whether a policy can act at random in this way.
 """
@@ -16,10 +17,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from legible.errors import LegibleError
+from legible.features import move_to
 from legible.play.slots import Observations
-from legible.policies import Policy
+from legible.policies import ChoicePolicy, Policy
 from legible.policies.protocol import as_scores
-from legible.streams import policy_keys, uniform
+from legible.settings import Enforce
+from legible.streams import group_key, policy_keys, uniform
 
 Scores = NDArray[np.floating[Any]]
 
@@ -34,23 +37,32 @@ class Chooser(Protocol):
     """Anything that chooses actions for the rows of a batch.
 
     `episodes` holds the number of the episode that each row plays (−1: idle), `steps` how many steps it has taken.
-    Returns actions ``int64[n]`` and the scores behind them.
+    Returns actions and the scores behind them: ``int64[n]``, or ``[n, groups]`` where actions are made of several
+    parts or continuous.
     """
 
     def __call__(
         self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], Scores]:
+    ) -> tuple[NDArray[Any], Scores]:
         """Choose."""
 
 
 @njit(cache=True, nogil=True)
 def _choose(
-    scores: Scores, keys: NDArray[np.uint64], steps: NDArray[np.int64], epsilon: float, sample: bool
+    scores: Scores,
+    starts: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    steps: NDArray[np.int64],
+    epsilon: float,
+    sample: bool,
 ) -> NDArray[np.int64]:
-    actions = np.empty(scores.shape[0], np.int64)
+    choices = np.empty((scores.shape[0], starts.size - 1), np.int64)
     for i in range(scores.shape[0]):
-        actions[i] = choose_row(scores[i], keys[i], steps[i], epsilon, sample)
-    return actions
+        for g in range(starts.size - 1):
+            first, last = starts[g], starts[g + 1]
+            key = group_key(keys[i], g)
+            choices[i, g] = first + choose_row(scores[i, first:last], key, steps[i], epsilon, sample)
+    return choices
 
 
 @njit(cache=True)
@@ -107,7 +119,67 @@ def choose_actions(
     `sample`, an action drawn with probability proportional to exp(score), for scores that are log-probabilities. An
     action whose score is −∞ is blocked and never taken, unless all of them are: then a random one is.
     """
-    return _choose(np.ascontiguousarray(scores), keys, steps, epsilon, sample)
+    starts = np.array([0, scores.shape[1]])
+    return choose_choices(scores, starts, keys, steps, epsilon=epsilon, sample=sample)[:, 0]
+
+
+def choose_choices(
+    scores: Scores,
+    starts: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    steps: NDArray[np.int64],
+    *,
+    epsilon: float = 0.0,
+    sample: bool = False,
+) -> NDArray[np.int64]:
+    """Choose one of every group from each row of scores: ``int64[n, groups]``; see `choose_actions`.
+
+    Group g has the choices ``starts[g] … starts[g + 1] - 1``.
+    """
+    return _choose(np.ascontiguousarray(scores), starts, keys, steps, epsilon, sample)
+
+
+def group_starts(policy: Policy) -> NDArray[np.int64]:
+    """Where the choices of each group of a policy begin, and where the last ones end; one group for single actions."""
+    return policy.space.group_starts if isinstance(policy, ChoicePolicy) else np.array([0, policy.n_actions])
+
+
+def ask_policy(
+    policy: Policy,
+    observations: Observations,
+    keys: NDArray[np.uint64],
+    steps: NDArray[np.int64],
+    sample: bool,
+) -> tuple[Scores, NDArray[Any] | None]:
+    """Return the scores of all choices and, where actions are no single choice, what the policy wants to do.
+
+    `sample` draws continuous actions, from random numbers of each row's episode and step; whole numbers are drawn from
+    the scores, later.
+    """
+    if isinstance(policy, ChoicePolicy):
+        return policy.wishes(observations, *((keys, steps) if sample else (None, None)))
+    # Compiled loops trust the shape, and NaN compares with nothing.
+    return as_scores(np.asarray(policy.scores(observations)), len(observations), policy.n_actions), None
+
+
+def take_choices(
+    policy: Policy, choices: NDArray[np.int64], wanted: NDArray[Any] | None, enforce: Enforce = "typical"
+) -> NDArray[Any]:
+    """Return the actions that choices ``int64[n, groups]`` become, given what the policy wanted (see `ask_policy`)."""
+    if wanted is None or not isinstance(policy, ChoicePolicy):
+        return choices[:, 0]
+    return move_to(policy.space.groups, wanted, choices, enforce)
+
+
+def typical_actions(policy: Policy, choices: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the actions that are typical of choices ``int64[n, groups]``, whatever the policy wants."""
+    if not isinstance(policy, ChoicePolicy):
+        return choices[:, 0]
+    columns = []
+    for number, group in enumerate(policy.space.groups):
+        values = np.arange(group.count) if group.regions is None else np.array(group.regions.typical)
+        columns.append(values[choices[:, number] - group.first])
+    return np.stack(columns, axis=1).astype(policy.action_space.dtype)
 
 
 class PolicyChooser:
@@ -130,17 +202,19 @@ class PolicyChooser:
         self._policy = policy
         # The last entry serves idle rows, whose episode is −1.
         self._keys = policy_keys([*seeds, 0])
+        self._starts = group_starts(policy)
         self._epsilon = epsilon
         self._sample = sample
 
     def __call__(
         self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], Scores]:
+    ) -> tuple[NDArray[Any], Scores]:
         """Choose for every row."""
-        # The compiled loop below trusts the shape, and NaN compares with nothing.
-        scores = as_scores(np.asarray(self._policy.scores(observations)), len(observations), self._policy.n_actions)
-        actions = choose_actions(scores, self._keys[episodes], steps, epsilon=self._epsilon, sample=self._sample)
-        return actions, scores
+        keys = self._keys[episodes]
+        scores, wanted = ask_policy(self._policy, observations, keys, steps, self._sample)
+        drawn = self._sample and self._policy.kind == "log-probabilities"
+        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=drawn)
+        return take_choices(self._policy, choices, wanted), scores
 
 
 def check_policy(policy: Policy, n_features: int, n_actions: int) -> None:
@@ -179,8 +253,6 @@ def why_no_study(policy: Policy) -> str | None:
     space = getattr(policy, "observation_space", None)
     if policy.kind == "none" and getattr(policy, "recurrent", False):
         why = "the policy remembers earlier observations"
-    elif policy.kind == "none":
-        why = f"the policy's actions are {type(getattr(policy, 'action_space', None)).__name__}"
     elif policy.n_features is None and space is not None:
         why = f"the policy's observations are {type(space).__name__}"
     elif len(getattr(space, "shape", None) or ()) >= _PICTURE_DIMENSIONS:
@@ -194,7 +266,7 @@ def check_exploration(policy: Policy, epsilon: float, sample: bool) -> None:
     """Raise unless the ways of acting at random make sense for the policy."""
     if not 0.0 <= epsilon <= 1.0:
         raise LegibleError(f"epsilon is a probability between 0 and 1, got {epsilon}.")
-    if sample and policy.kind != "log-probabilities":
+    if sample and policy.kind != "log-probabilities" and not getattr(policy, "stochastic", False):
         raise LegibleError(
             f"actions can be sampled from log-probabilities only, and this policy's scores are {policy.kind}; "
             "leave out sample, or use epsilon."

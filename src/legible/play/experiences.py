@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,22 @@ from numpy.typing import NDArray
 
 from legible.environments import Env, EnvironmentSpec, as_environment, resolve_names
 from legible.errors import LegibleError
-from legible.features import FeatureSpace
+from legible.features import FeatureSpace, choices_of, cut_choices, is_cut, scores_of
 from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.formatting import data_frame
-from legible.play.choosing import PolicyChooser, check_policy
+from legible.play.acting import check_studied
+from legible.play.choosing import PolicyChooser
 from legible.play.episodes import play_episodes
 from legible.play.recording import Recorder
 from legible.play.slots import DEFAULT_BATCH, make_slots
 from legible.play.stages import stage_seeds
-from legible.policies import Policy
-from legible.settings import STEP_LIMIT
+from legible.play.trained_environments import environment_for
+from legible.policies import ChoicePolicy, Policy, with_choices
+from legible.settings import STEP_LIMIT, PlaySettings
 
 _COLUMNS = ("observations", "actions", "scores", "episode_ids", "returns", "lengths", "seeds", "success")
+# Where actions are no single choice there is one more.
+_NUMBERS = "numbers"
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Experiences:
     observations
         ``float32[n, features]``.
     actions
-        ``int64[n]``, the action taken.
+        ``int64[n]``, the action taken; ``int64[n, groups]`` where it takes one choice of each group.
     scores
         ``float32[n, actions]``, what the policy thought of each.
     episode_ids
@@ -50,6 +55,9 @@ class Experiences:
         One entry an episode; `success` is NaN where the environment does not tell.
     space
         Names and kinds of features and actions.
+    numbers
+        ``[n, groups]``, the actions as the environment took them, whole numbers counted from 0; without columns where
+        an action is a single choice.
     """
 
     observations: NDArray[np.float32]
@@ -61,10 +69,13 @@ class Experiences:
     seeds: NDArray[np.int64]
     success: NDArray[np.float64]
     space: FeatureSpace
+    numbers: NDArray[Any] = None  # type: ignore[assignment]  # without columns, as in files from before there were any
 
     def __post_init__(self) -> None:
         n, episodes = len(self.observations), len(self.returns)
-        for name in ("actions", "scores", "episode_ids"):
+        if self.numbers is None:
+            object.__setattr__(self, _NUMBERS, np.zeros((n, 0), np.int64))
+        for name in ("actions", "scores", "episode_ids", _NUMBERS):
             if len(getattr(self, name)) != n:
                 raise LegibleError(f"experiences: {name} has {len(getattr(self, name))} rows, observations {n}.")
         for name in ("lengths", "seeds", "success"):
@@ -76,6 +87,12 @@ class Experiences:
             )
         if n and not 0 <= self.episode_ids.min() <= self.episode_ids.max() < episodes:
             raise LegibleError(f"experiences: episode ids must lie in 0 … {episodes - 1}.")
+        parts = 0 if self.space.is_discrete else len(self.space.groups)
+        for name, shape in (("actions", (n, parts) if parts else (n,)), (_NUMBERS, (n, parts))):
+            if getattr(self, name).shape != shape:
+                raise LegibleError(
+                    f"experiences: {name} of shape {shape} are expected, got {getattr(self, name).shape}."
+                )
         self.space.check(self.observations)
 
     def __len__(self) -> int:
@@ -86,6 +103,11 @@ class Experiences:
         """How many episodes were played."""
         return len(self.returns)
 
+    def taken(self, action: int) -> NDArray[np.bool_]:
+        """Mark the rows in which an action was taken, or a choice of a group."""
+        actions = self.actions if self.space.is_discrete else self.actions[:, self.space.group_of(action)]
+        return actions == action
+
     def of_episodes(self, episodes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Mark the rows that belong to some of the episodes."""
         chosen = np.zeros(self.n_episodes, np.bool_)
@@ -95,17 +117,38 @@ class Experiences:
     def to_pandas(self) -> Any:
         """Return a data frame with a row for every step: episode, step, action, features and scores.
 
-        Columns are called by the features' names, scores ``score.<action>``.
+        Columns are called by the features' names, scores ``score.<action>``. Actions that are no single choice have a
+        column ``action.<group>`` for each choice, and ``number.<group>`` for what the environment took.
         """
         starts = np.cumsum(self.lengths) - self.lengths
         columns: dict[str, Any] = {
             "episode": self.episode_ids,
             "step": np.arange(len(self)) - starts[self.episode_ids],
-            "action": np.array(self.space.action_names, dtype=object)[self.actions],
+            **self._action_columns(),
         }
         columns |= dict(zip(self.space.names, self.observations.T, strict=True))
         columns |= {f"score.{name}": self.scores[:, i] for i, name in enumerate(self.space.action_names)}
         return data_frame(columns)
+
+    def _action_columns(self) -> dict[str, Any]:
+        names = np.array(self.space.action_names, dtype=object)
+        if self.space.is_discrete:
+            return {"action": names[self.actions]}
+        columns: dict[str, Any] = {}
+        for i, group in enumerate(self.space.groups):
+            columns |= {f"action.{group.name}": names[self.actions[:, i]], f"number.{group.name}": self.numbers[:, i]}
+        return columns
+
+    def with_choices(self, space: FeatureSpace) -> Experiences:
+        """Return the same experiences with continuous actions cut into other regions."""
+        if all(group.regions is None for group in space.groups):
+            return replace(self, space=space)
+        return replace(
+            self,
+            space=space,
+            actions=choices_of(space.groups, self.numbers),
+            scores=scores_of(space.groups, self.numbers).astype(np.float32),
+        )
 
     def with_guessed_kinds(self) -> Experiences:
         """Return the same experiences with kinds of features that are guessed from what was seen."""
@@ -113,7 +156,7 @@ class Experiences:
 
     def save(self, path: str | Path, key: str = "") -> None:
         """Write everything into one ``.npz`` file, whole or not at all; `key` says what it belongs to."""
-        columns = {name: getattr(self, name) for name in _COLUMNS}
+        columns = _columns_of(self)
         columns["space"] = np.array(json.dumps(self.space.to_dict()))
         write_arrays(Path(path), columns, key)
 
@@ -127,7 +170,8 @@ class Experiences:
             raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
         try:
             space = FeatureSpace.from_dict(json.loads(str(columns["space"])))
-            return cls(**{name: columns[name] for name in _COLUMNS}, space=space)
+            names = [*_COLUMNS, *(name for name in columns if name == _NUMBERS)]
+            return cls(**{name: columns[name] for name in names}, space=space)
         except (
             LookupError,
             TypeError,
@@ -138,6 +182,13 @@ class Experiences:
             LegibleError,
         ) as error:
             raise DamagedFileError(f"{path}: is damaged, or no file of experiences ({error}); {advice}.") from error
+
+
+def _columns_of(part: Columns | Experiences) -> Columns:
+    if isinstance(part, dict):
+        return part
+    names = _COLUMNS if part.space.is_discrete else (*_COLUMNS, _NUMBERS)
+    return {name: getattr(part, name) for name in names}
 
 
 def collect(
@@ -179,18 +230,36 @@ def collect(
     """
     if episodes < 1:
         raise LegibleError(f"at least one episode is needed, got {episodes}.")
-    environment = as_environment(environment)
-    space, guess = describe_features(environment, names)
-    check_policy(policy, len(space), len(space.actions))
-    setup = ExperienceSetup(policy, environment, epsilon, sample, batch, step_limit)
+    environment = environment_for(policy, as_environment(environment))
+    with _opened(environment) as env:
+        space, guess = _describe(env, names)
+        check_studied(policy, env)
+    # Continuous actions are cut anew once it is known what the policy does.
+    player = with_choices(policy, cut_choices(space))
+    setup = ExperienceSetup(player, environment, epsilon, sample, batch, step_limit)
     part = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
     found = join_experiences([part], space)
-    return found.with_guessed_kinds() if guess else found
+    found = found.with_guessed_kinds() if guess else found
+    return found if is_cut(space) else found.with_choices(cut_choices(found.space, found.numbers))
+
+
+@contextmanager
+def _opened(environment: EnvironmentSpec | Env) -> Iterator[Env]:
+    """An environment, which is closed again if it was made here."""
+    env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
+    try:
+        yield env
+    finally:
+        if isinstance(environment, EnvironmentSpec):
+            env.close()
 
 
 @dataclass(frozen=True)
 class ExperienceSetup:
-    """What all units of experiences share: the policy, the environment, and how it is played (see `collect`)."""
+    """What all units of experiences share: the policy, the environment, and how it is played (see `collect`).
+
+    The policy scores the choices of actions, see `legible.policies.with_choices`.
+    """
 
     policy: Policy
     environment: EnvironmentSpec | Env
@@ -198,6 +267,11 @@ class ExperienceSetup:
     sample: bool = False
     batch: int = DEFAULT_BATCH
     step_limit: int = STEP_LIMIT
+
+    @classmethod
+    def of(cls, policy: Policy, environment: EnvironmentSpec | Env, play: PlaySettings) -> ExperienceSetup:
+        """Make it from the settings of play."""
+        return cls(policy, environment, play.epsilon, play.sample, play.batch, play.step_limit)
 
 
 Columns = dict[str, NDArray[Any]]
@@ -222,10 +296,14 @@ def collect_unit(
     finally:
         if isinstance(setup.environment, EnvironmentSpec):
             slots.close()
-    steps = recorder.steps()
+    steps, numbers = recorder.steps(), {}
+    actions = steps.actions
+    if isinstance(setup.policy, ChoicePolicy):
+        numbers, actions = {_NUMBERS: actions}, choices_of(setup.policy.space.groups, actions)
     return {
+        **numbers,
         "observations": steps.observations,
-        "actions": steps.actions,
+        "actions": actions,
         "scores": np.asarray(steps.scores, np.float32),
         "episode_ids": steps.episodes,
         "returns": played.returns,
@@ -237,24 +315,23 @@ def collect_unit(
 
 def join_experiences(parts: Sequence[Columns | Experiences], space: FeatureSpace) -> Experiences:
     """Put units of experiences one after the other."""
-    lists: dict[str, list[NDArray[Any]]] = {name: [] for name in _COLUMNS}
+    lists: dict[str, list[NDArray[Any]]] = {}
     episodes = 0
     for part in parts:
-        columns = part if isinstance(part, dict) else {name: getattr(part, name) for name in _COLUMNS}
-        for name in _COLUMNS:
-            lists[name].append(columns[name] + episodes if name == "episode_ids" else columns[name])
-        episodes += len(columns["returns"])
-    return Experiences(**{name: np.concatenate(lists[name]) for name in _COLUMNS}, space=space)
+        for name, column in _columns_of(part).items():
+            lists.setdefault(name, []).append(column + episodes if name == "episode_ids" else column)
+        episodes += len(lists["returns"][-1])
+    return Experiences(**{name: np.concatenate(columns) for name, columns in lists.items()}, space=space)
 
 
 def describe_features(
     environment: EnvironmentSpec | Env, names: str | Path | FeatureSpace | None = None
 ) -> tuple[FeatureSpace, bool]:
     """Return the feature space, and whether kinds have to be guessed because nothing tells them."""
-    env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
-    try:
-        named = resolve_names(env, names)
-        return named.space, not named.is_named and named.space[0].kind == "numeric"
-    finally:
-        if isinstance(environment, EnvironmentSpec):
-            env.close()
+    with _opened(environment) as env:
+        return _describe(env, names)
+
+
+def _describe(env: Env, names: str | Path | FeatureSpace | None) -> tuple[FeatureSpace, bool]:
+    named = resolve_names(env, names)
+    return named.space, not named.is_named and named.space[0].kind == "numeric"

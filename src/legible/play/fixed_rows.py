@@ -5,19 +5,19 @@ shape, a row comes out the same wherever it stands and whatever stands beside it
 processors; `legible.evaluation.recorded` checks it for every study), and an episode is the same to the bit alone, among
 others, and in a batch that shrinks.
 
-- `FixedRowsPolicy`: the policy.
+- `FixedRowsPolicy`: the policy; `with_fixed_rows`: any policy as one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from legible.play.choosing import Scores
 from legible.play.slots import Observations
-from legible.policies import Policy
+from legible.policies import ChoicePolicy, Policy
 
 
 @dataclass(frozen=True)
@@ -62,3 +62,8 @@ class FixedRowsPolicy:
             filled = np.concatenate([last, np.repeat(last[:1], rows - left, axis=0)])
             pieces.append(np.asarray(self.policy.scores(filled))[:left])
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def with_fixed_rows(policy: Policy, rows: int) -> Policy:
+    """Return a policy that is asked about batches of so many rows."""
+    return replace(policy, rows=rows) if isinstance(policy, ChoicePolicy) else FixedRowsPolicy(policy, rows)

@@ -32,7 +32,8 @@ class Recording:
         What was seen, done and earned, a row a step: ``float32[n, features]`` and ``int64[n]``, or whatever the spaces
         say (`legible.play.SpaceSlots`).
     wanted
-        What the policy alone would have done, by its scores; what was done where it has none.
+        What the policy alone would have done, by its scores; what was done where it has none, or where actions are no
+        single choice.
     masks
         Which values of an action were allowed, None where the environment does not say.
     """
@@ -102,7 +103,7 @@ def _recording(steps: Steps, seed: int, rows: slice) -> Recording:
         seed=seed,
         observations=map_arrays(lambda column: column[rows], steps.observations),
         actions=actions if actions.dtype.kind == "f" else actions.astype(np.int64),
-        wanted=steps.scores[rows].argmax(axis=1) if steps.scores.shape[1] else actions,
+        wanted=steps.scores[rows].argmax(axis=1) if steps.scores.shape[1] and actions.ndim == 1 else actions,
         rewards=steps.rewards[rows].astype(np.float64),
         masks=None if steps.masks is None else steps.masks[rows],
     )

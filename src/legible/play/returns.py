@@ -21,6 +21,7 @@ from legible.play.acting import ActingChooser, check_acting
 from legible.play.choosing import PolicyChooser
 from legible.play.episodes import Episodes, StepRecord, play_episodes
 from legible.play.slots import make_slots, make_space_slots
+from legible.play.trained_environments import environment_for
 from legible.policies import Policy, acting
 from legible.settings import STEP_LIMIT
 
@@ -44,7 +45,8 @@ def play_policy(
     policy
         The policy, as `legible.policies.load_policy` gives it.
     environment
-        The environment: its id, its spec or an object, which makes a single slot and stays open.
+        The environment: its id, its spec or an object, which makes a single slot and stays open. What the policy's
+        files say about wrappers and arguments is done to the first two (`environment_for`).
     seeds
         A seed for every episode.
     deterministic
@@ -64,7 +66,7 @@ def play_policy(
     >>> play_policy(lean, "CartPole-v1", [0, 1, 2]).returns.tolist()
     [41.0, 51.0, 35.0]
     """
-    target = as_environment(environment)
+    target = environment_for(policy, as_environment(environment))
     with ExitStack() as opened:
         probe = target if not isinstance(target, EnvironmentSpec) else opened.enter_context(closing(target.make()))
         check_acting(policy, probe.observation_space, probe.action_space)

@@ -16,6 +16,7 @@ from contextlib import ExitStack, closing
 from typing import Any, Protocol
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
@@ -26,9 +27,9 @@ from legible.environments import (
     UnfitEnvironmentError,
     as_environment,
     as_taken,
+    check_choosable,
     choice_sizes,
     count_actions,
-    first_action,
     map_arrays,
     stack_observations,
 )
@@ -57,7 +58,7 @@ class Slots(Protocol):
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
         """Begin an episode with its seed in each of the rows."""
 
-    def step(self, actions: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
+    def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
         """Take a step in every active row and fill the arrays; `success` where an episode says so at its end."""
 
     def close(self) -> None:
@@ -90,9 +91,9 @@ class BatchSlots(_SlotArrays):
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], cost_name: str = "") -> None:
         self._encoder = ObservationEncoder.of(envs.single_observation_space)
-        super().__init__(envs.num_envs, self._encoder.width, count_actions(envs.single_action_space), cost_name)
+        self.action_space = envs.single_action_space
+        super().__init__(envs.num_envs, self._encoder.width, _count_actions(self.action_space), cost_name)
         self._envs = envs
-        self._first_action = first_action(envs.single_action_space)
         self._idle_rest = bool(getattr(envs.unwrapped, "leaves_finished", False))
         self._begin(np.ones(self.n, np.bool_), [0] * self.n)
 
@@ -111,13 +112,13 @@ class BatchSlots(_SlotArrays):
         observations, _ = self._envs.reset(seed=every_seed, options={"reset_mask": mask})
         self.observations = self._encoder.encode(observations)
 
-    def step(self, actions: NDArray[np.int64], active: NDArray[np.bool_]) -> None:
+    def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
         """Take a step in every row; an idle one whose episode is over rests, or starts another that nobody watches."""
         if not self._idle_rest:
             idle_and_over = ~active & (self.terminated | self.truncated)
             if idle_and_over.any():
                 self._begin(idle_and_over, [0] * self.n)
-        stepped = self._envs.step(actions + self._first_action)
+        stepped = self._envs.step(as_taken(self.action_space, actions))
         observations, self.rewards, self.terminated, self.truncated, infos = stepped
         self.observations = self._encoder.encode(observations)
         told = infos.get("_is_success", np.zeros(self.n, np.bool_))
@@ -238,14 +239,17 @@ class _EnvironmentSlots(_SlotArrays, ABC):
 
 
 class SingleSlots(_EnvironmentSlots):
-    """Slots made of single environments; observations are rows of float32, actions are numbers from 0."""
+    """Slots made of single environments; observations are rows of float32.
+
+    Actions are numbers from 0; where they are made of several parts, or continuous, rows of numbers.
+    """
 
     def __init__(self, envs: Sequence[Env], cost_name: str = "") -> None:
         if envs[0].has_wrapper_attr("action_masks"):
             raise UnfitEnvironmentError(MASKED)
         self._encoder = ObservationEncoder.of(envs[0].observation_space)
-        super().__init__(envs, self._encoder.width, count_actions(envs[0].action_space), cost_name)
-        self._first_action = first_action(envs[0].action_space)
+        self.action_space = envs[0].action_space
+        super().__init__(envs, self._encoder.width, _count_actions(self.action_space), cost_name)
 
     def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:
         encoded = self._encoder.encode(seen)
@@ -254,7 +258,7 @@ class SingleSlots(_EnvironmentSlots):
         self.observations[rows] = encoded
 
     def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
-        return actions + self._first_action
+        return _copied(self.action_space, actions)
 
 
 class SpaceSlots(_EnvironmentSlots):
@@ -309,8 +313,18 @@ class SpaceSlots(_EnvironmentSlots):
         return mask
 
     def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
-        # A copy: environments may write into what they are handed, and a record holds the actions.
-        return np.array(as_taken(self.action_space, actions))
+        return _copied(self.action_space, actions)
+
+
+def _copied(space: spaces.Space[Any], actions: NDArray[Any]) -> NDArray[Any]:
+    # Environments may write into what they are handed, and a record holds the actions.
+    return np.array(as_taken(space, actions))
+
+
+def _count_actions(space: spaces.Space[Any]) -> int:
+    """Number of actions; 0 where an action is no single choice."""
+    check_choosable(space)
+    return count_actions(space) if isinstance(space, spaces.Discrete) else 0
 
 
 class EpisodeFailedError(UnfitEnvironmentError):

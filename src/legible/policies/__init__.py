@@ -7,6 +7,7 @@
 - `save_policy`: to a ``.safetensors`` file.
 - `NetworkPolicy`, `Layer`, `Activation`, `Plain`, `OneHot`: a feed-forward network as a frozen value.
 - `ActorPolicy`: pictures, dictionaries, continuous and several actions, masks, memory.
+- `ChoicePolicy`, `with_choices`: policies of continuous and several actions as scores of named choices.
 - `FunctionPolicy`: a policy around any function.
 - `Normalisation`, `load_normalisation`, `save_normalisation`, `convert_vec_normalize`: observation statistics.
 - `register_reader`, `PolicyReader`, `LoadOptions`, `policy_readers`: the readers that `load_policy` asks, and new ones.
@@ -34,6 +35,7 @@ from legible.policies.registry import LoadOptions, PolicyReader, policy_readers,
 if TYPE_CHECKING:
     from legible.policies.activations import ACTIVATION_NAMES, Activation
     from legible.policies.actors.policy import ActorPolicy
+    from legible.policies.choices import ChoicePolicy, with_choices
     from legible.policies.describing import PolicyDescription, describe_policy
     from legible.policies.encoding import Encoding, OneHot, Plain
     from legible.policies.loading import load_policy
@@ -53,6 +55,7 @@ __all__ = [
     "ActingPolicy",
     "Activation",
     "ActorPolicy",
+    "ChoicePolicy",
     "Encoding",
     "FunctionPolicy",
     "Layer",
@@ -80,12 +83,14 @@ __all__ = [
     "remove_reader",
     "save_normalisation",
     "save_policy",
+    "with_choices",
 ]
 
 _MODULES = {
     "ACTIVATION_NAMES": "activations",
     "Activation": "activations",
     "ActorPolicy": "actors.policy",
+    "ChoicePolicy": "choices",
     "Encoding": "encoding",
     "FunctionPolicy": "wrapped",
     "Layer": "network",
@@ -102,6 +107,7 @@ _MODULES = {
     "load_policy": "loading",
     "save_normalisation": "normalisation",
     "save_policy": "policy_file",
+    "with_choices": "choices",
 }
 
 

@@ -23,7 +23,6 @@ there.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +35,7 @@ from gymnasium import spaces
 from torch import nn
 
 from legible.errors import did_you_mean
+from legible.files import read_toml
 from legible.policies.activations import Activation
 from legible.policies.actors.heads import Categories, Certain, QValues
 from legible.policies.actors.networks import Activated, Flatten, convolution, sequence
@@ -74,15 +74,7 @@ def read_architecture(path: Path) -> Architecture:
     """Read the description of a network, or say what is wrong with it."""
     if not path.is_file():
         raise PolicyError(f"{path}: no such file that describes a network")
-    try:
-        raw = path.read_bytes()
-        if len(raw) > _MOST_BYTES:
-            raise PolicyError(f"{path}: far larger than the description of a network can be")
-        said = tomllib.loads(raw.decode())
-    except RecursionError as error:
-        raise PolicyError(f"{path}: cannot be read as TOML: it is nested too deep") from error
-    except (OSError, ValueError) as error:
-        raise PolicyError(f"{path}: cannot be read as TOML: {error}") from error
+    said = read_toml(path, PolicyError, _MOST_BYTES)
     layers = said.pop("layers", None)
     if not isinstance(layers, list) or not layers or not all(isinstance(each, dict) for each in layers):
         raise PolicyError(f"{path}: layers are missing: write a [[layers]] with a name for each, in their order")

@@ -16,7 +16,7 @@ from legible.policies.predicting import acting
 from legible.policies.protocol import Policy, ScoreKind
 from legible.policies.readers.hub import fetch
 from legible.policies.registry import find_reader
-from legible.policies.rl_zoo import Training, find_training, is_zoo_folder, policy_in_folder
+from legible.policies.rl_zoo import ENVIRONMENT_NEEDS, Training, find_training, is_zoo_folder, policy_in_folder
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
     reader = find_reader(found)
     loaded = load_policy(source, **options) if policy is None else policy
     actor = acting(loaded)
-    metadata = dict(getattr(loaded, "metadata", {}))
+    metadata = {key: value for key, value in getattr(loaded, "metadata", {}).items() if key != ENVIRONMENT_NEEDS}
     path = found if isinstance(found, Path) else fetch(found) if reader.name == "hub" else None
-    training = None if path is None else find_training(policy_in_folder(path) if is_zoo_folder(path) else path)
+    training = None if path is None else _training(path)
     env_id, env_id_from = _environment(loaded, path, training)
     today = None if env_id is None else todays_id(env_id)
     observation_space = actor.observation_space
@@ -120,6 +120,10 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
         training=training,
         metadata=metadata,
     )
+
+
+def _training(path: Path) -> Training | None:
+    return find_training(policy_in_folder(path), anywhere=True) if is_zoo_folder(path) else find_training(path)
 
 
 def normalisation_source(policy: Policy) -> str | None:

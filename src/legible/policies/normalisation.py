@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from legible.files import DamagedFileError, read_arrays, write_arrays, write_text
+from legible.files import DamagedFileError, read_arrays, read_toml, write_arrays, write_text
 from legible.policies.protocol import Observations, PolicyError
 from legible.policies.unpacking import check_member
 
@@ -155,7 +154,7 @@ def load_normalisation(path: str | os.PathLike[str]) -> Normalisation | Mapping[
     if suffix == ".npz":
         fields = _read_npz(file)
     elif suffix == ".toml":
-        fields = _read_toml(file)
+        fields = read_toml(file, PolicyError, _MOST_TOML_BYTES)
     elif suffix in (".pkl", ".pickle"):
         from legible.policies.vec_normalize import read_vec_normalize  # noqa: PLC0415 (it builds on this module)
 
@@ -219,19 +218,6 @@ def _read_npz(file: Path) -> dict[str, Any]:
     ) as error:
         reason = str(error).removeprefix(f"{file}: ")
         raise PolicyError(f"{file}: cannot be read as .npz with normalisation statistics: {reason}") from error
-
-
-def _read_toml(file: Path) -> dict[str, Any]:
-    try:
-        raw = file.read_bytes()
-        if len(raw) > _MOST_TOML_BYTES:
-            raise ValueError("it is far too large")
-        return tomllib.loads(raw.decode())
-    except RecursionError as error:
-        raise PolicyError(f"{file}: cannot be read as TOML: it is nested too deep") from error
-    except (OSError, ValueError) as error:
-        # An integer of thousands of digits is a ValueError, too.
-        raise PolicyError(f"{file}: cannot be read as TOML: {error}") from error
 
 
 def _normalisation_of(file: Path, fields: Mapping[str, Any]) -> Normalisation:

@@ -3,6 +3,7 @@
 - `said_normalisation`: the statistics that the caller named.
 - `normalised`: a policy with its own statistics, or with those that were named; both must agree.
 - `normalised_file`: a policy from a file, with what was named or what lies beside the file.
+- `frame_padding`: what stands for observations before the first where single ones are normalised and then stacked.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -24,7 +25,8 @@ from legible.policies.normalisation import (
     find_normalisation,
     load_normalisation,
 )
-from legible.policies.protocol import Policy, PolicyError, UnclearPolicyError
+from legible.policies.predicting import acting
+from legible.policies.protocol import PolicyError, UnclearPolicyError
 from legible.policies.registry import LoadOptions
 from legible.policies.vec_normalize import find_vec_normalize
 from legible.policies.wrapped import FunctionPolicy
@@ -45,16 +47,28 @@ def said_normalisation(options: LoadOptions) -> Statistics | None:
     return load_normalisation(said)
 
 
-def normalised_file(policy: NormalisablePolicy, path: Path, options: LoadOptions, *, trained_so: bool | None) -> Policy:
-    """Give a policy from a file the statistics that were passed, or those that lie beside it."""
+def normalised_file(
+    policy: NormalisablePolicy, path: Path, options: LoadOptions, *, trained_so: bool | None, frames: int = 1
+) -> NormalisablePolicy:
+    """Give a policy from a file the statistics that were passed, or those that lie beside it.
+
+    Parameters
+    ----------
+    policy, path, options
+        The policy, its file, and what the caller said.
+    trained_so
+        Whether it was trained with normalised observations; None when the file does not say.
+    frames
+        How many observations are stacked into one that the policy reads. Statistics may be those of a single one.
+    """
     if policy.normalisation is not None or options.normalisation is not None:
-        return normalised(policy, policy.normalisation, options, str(path))
+        return normalised(policy, policy.normalisation, options, str(path), frames)
     beside = find_normalisation(path)
     if beside is None and trained_so is not False:
         beside = find_vec_normalize(path)
     if beside is not None:
         statistics = load_normalisation(beside)
-        return policy if statistics is None else _with_statistics(policy, statistics, str(path))
+        return policy if statistics is None else _with_statistics(policy, statistics, str(path), frames)
     if trained_so:
         raise UnclearPolicyError(
             f"{path}: it was trained behind a VecNormalize (it keeps observations from before one), but the statistics "
@@ -66,7 +80,7 @@ def normalised_file(policy: NormalisablePolicy, path: Path, options: LoadOptions
 
 
 def normalised(
-    policy: NormalisablePolicy, own: Statistics | None, options: LoadOptions, whose: str
+    policy: NormalisablePolicy, own: Statistics | None, options: LoadOptions, whose: str, frames: int = 1
 ) -> NormalisablePolicy:
     """Give a policy its own statistics, or those that were passed; both must agree."""
     said = said_normalisation(options)
@@ -78,10 +92,13 @@ def normalised(
     statistics = own if own is not None else said
     if statistics is None or statistics == policy.normalisation:
         return policy
-    return _with_statistics(policy, statistics, whose)
+    return _with_statistics(policy, statistics, whose, frames)
 
 
-def _with_statistics(policy: NormalisablePolicy, statistics: Statistics, whose: str) -> NormalisablePolicy:
+def _with_statistics(
+    policy: NormalisablePolicy, statistics: Statistics, whose: str, frames: int = 1
+) -> NormalisablePolicy:
+    statistics = _stacked(statistics, acting(policy).observation_space, frames)
     if not isinstance(policy, NetworkPolicy | FunctionPolicy):
         _check_actor(policy, statistics, whose)
         return dataclasses.replace(policy, normalisation=statistics)
@@ -95,6 +112,34 @@ def _with_statistics(policy: NormalisablePolicy, statistics: Statistics, whose: 
             f"{policy.n_features}"
         )
     return dataclasses.replace(policy, normalisation=statistics)
+
+
+def _stacked(statistics: Statistics, space: spaces.Space[Any] | None, frames: int) -> Statistics:
+    """Return statistics of single observations as those of stacked ones; others as they are."""
+    if isinstance(statistics, Mapping):
+        parts = space.spaces if isinstance(space, spaces.Dict) else {}
+        stacked = {key: _stacked(each, parts.get(key), frames) for key, each in statistics.items()}
+        return {key: each for key, each in stacked.items() if isinstance(each, Normalisation)}
+    if space is None or len(space.shape or ()) != 1 or space.shape != (frames * statistics.n_features,):
+        return statistics
+    mean, var = (np.tile(values, frames) for values in (statistics.mean, statistics.var))
+    return dataclasses.replace(statistics, mean=mean, var=var)
+
+
+def frame_padding(statistics: Statistics | None, frames: int) -> list[float] | dict[str, list[float]] | None:
+    """Return what an observation before the first must be for its statistics to make it zero; None for zeros.
+
+    Stable-Baselines3 normalises single observations and then stacks them, with zeros at the beginning of an episode.
+    Statistics of what was stacked before would not be the same for every frame.
+    """
+    if isinstance(statistics, Mapping):
+        parts = {key: frame_padding(each, frames) for key, each in statistics.items()}
+        return {key: part for key, part in parts.items() if isinstance(part, list)} or None
+    if statistics is None or frames < 2 or statistics.n_features % frames:
+        return None
+    means, spreads = (values.reshape(frames, -1) for values in (statistics.mean, statistics.var))
+    alike = (means == means[0]).all() and (spreads == spreads[0]).all()
+    return [float(value) for value in means[0]] if alike else None
 
 
 def _check_actor(policy: ActorPolicy | ModelPolicy, statistics: Statistics, whose: str) -> None:

@@ -20,6 +20,9 @@ with a JSON document:
 ``{"kind": "one-hot", "sizes": [...]}``. ``normalisation``, ``action_names`` and ``env_id`` may be null. ``sha256`` is a
 checksum of the tensors and of all else in the document; files of older versions have none. The same policy gives the
 same file to the byte.
+
+Policies of continuous or several actions are of version 2: instead of ``layers``, ``head``, ``encoding`` and
+``action_names`` they have ``actor``, as `legible.policies.actors.saving` describes it.
 """
 
 from __future__ import annotations
@@ -39,6 +42,9 @@ import safetensors.numpy
 
 from legible.files import write_whole
 from legible.policies.activations import Activation
+from legible.policies.actors.policy import ActorPolicy
+from legible.policies.actors.saving import build_actor, describe_actor
+from legible.policies.actors.saving import why_not_saved as why_actor_not_saved
 from legible.policies.encoding import encoding_from_json
 from legible.policies.network import Layer, NetworkPolicy
 from legible.policies.normalisation import Normalisation
@@ -47,6 +53,7 @@ from legible.policies.unpacking import read_json
 
 _FORMAT = "legible-policy"
 _VERSION = 1
+_ACTOR_VERSION = 2
 _LARGEST_HEADER = 8 * 2**20
 _HEADS: Mapping[str, ScoreKind] = {"values": "values", "log-softmax": "log-probabilities"}
 
@@ -64,7 +71,8 @@ def save_policy(
     Parameters
     ----------
     policy
-        A `NetworkPolicy`: what the safe loaders give, or what a plain model or module was turned into.
+        A `NetworkPolicy`: what the safe loaders give, or what a plain model or module was turned into; or an
+        `ActorPolicy` of flat observations without memory.
     path
         Where to; the name must end in ``.safetensors``.
     metadata
@@ -85,17 +93,17 @@ def save_policy(
     file = Path(path)
     if file.suffix != ".safetensors":
         raise PolicyError(f"{file}: policies are saved as .safetensors, not '{file.suffix}'")
-    if not isinstance(policy, NetworkPolicy):
-        raise PolicyError(
-            f"{file}: a {type(policy).__name__} cannot be saved; only feed-forward networks with discrete actions "
-            "(NetworkPolicy) can"
-        )
+    problem = why_not_saved(policy)
+    if problem is not None:
+        raise PolicyError(f"{file}: {problem}")
+    assert isinstance(policy, NetworkPolicy | ActorPolicy)
     described = dataclasses.replace(
         policy,
         metadata={**policy.metadata, **(metadata or {})},
-        action_names=policy.action_names if action_names is None else tuple(action_names),
         env_id=policy.env_id if env_id is None else env_id,
     )
+    if isinstance(described, NetworkPolicy) and action_names is not None:
+        described = dataclasses.replace(described, action_names=tuple(action_names))
     try:
         tensors, document = _tensors(described), _document(described)
         text = json.dumps({**document, "sha256": _checksum(tensors, document)}, sort_keys=True)
@@ -106,7 +114,20 @@ def save_policy(
     return file
 
 
-def read_policy_file(path: Path, *, activation: Activation | None = None) -> NetworkPolicy:
+def why_not_saved(policy: object) -> str | None:
+    """Return why a policy cannot be saved, None when it can."""
+    if isinstance(policy, NetworkPolicy):
+        return None
+    if isinstance(policy, ActorPolicy):
+        problem = why_actor_not_saved(policy)
+        return None if problem is None else f"a policy cannot be saved when {problem}"
+    return (
+        f"a {type(policy).__name__} cannot be saved; only feed-forward networks (NetworkPolicy, or ActorPolicy without "
+        "memory) can"
+    )
+
+
+def read_policy_file(path: Path, *, activation: Activation | None = None) -> NetworkPolicy | ActorPolicy:
     """Read a policy that `save_policy` wrote.
 
     Parameters
@@ -136,8 +157,18 @@ def read_policy_file(path: Path, *, activation: Activation | None = None) -> Net
         ) from error
 
 
-def _document(policy: NetworkPolicy) -> dict[str, Any]:
+def _document(policy: NetworkPolicy | ActorPolicy) -> dict[str, Any]:
     statistics = policy.normalisation
+    assert statistics is None or isinstance(statistics, Normalisation)
+    if isinstance(policy, ActorPolicy):
+        return {
+            "format": _FORMAT,
+            "version": _ACTOR_VERSION,
+            "actor": describe_actor(policy)[1],
+            "normalisation": None if statistics is None else {"epsilon": statistics.epsilon, "clip": statistics.clip},
+            "env_id": policy.env_id,
+            "metadata": dict(policy.metadata),
+        }
     return {
         "format": _FORMAT,
         "version": _VERSION,
@@ -151,12 +182,15 @@ def _document(policy: NetworkPolicy) -> dict[str, Any]:
     }
 
 
-def _tensors(policy: NetworkPolicy) -> dict[str, npt.NDArray[Any]]:
+def _tensors(policy: NetworkPolicy | ActorPolicy) -> dict[str, npt.NDArray[Any]]:
     tensors: dict[str, npt.NDArray[Any]] = {}
-    for number, layer in enumerate(policy.layers):
-        tensors[f"layers.{number}.weight"] = layer.weight
-        tensors[f"layers.{number}.bias"] = layer.bias
-    if policy.normalisation is not None:
+    if isinstance(policy, ActorPolicy):
+        tensors = describe_actor(policy)[0]
+    else:
+        for number, layer in enumerate(policy.layers):
+            tensors[f"layers.{number}.weight"] = layer.weight
+            tensors[f"layers.{number}.bias"] = layer.bias
+    if isinstance(policy.normalisation, Normalisation):
         tensors["normalisation.mean"] = policy.normalisation.mean
         tensors["normalisation.var"] = policy.normalisation.var
     return tensors
@@ -189,9 +223,10 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     document = read_json(written, f"{path}: its description")
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise PolicyError(f"{path}: its description is not of the format {_FORMAT!r}")
-    if document.get("version") != _VERSION:
+    if document.get("version") not in (_VERSION, _ACTOR_VERSION):
         raise PolicyError(
-            f"{path}: it is of version {document.get('version')} of the format, this legible reads version {_VERSION}"
+            f"{path}: it is of version {document.get('version')} of the format, this legible reads versions {_VERSION} "
+            f"and {_ACTOR_VERSION}"
         )
     checksum = document.pop("sha256", None)
     if checksum is not None and checksum != _checksum(tensors, document):
@@ -211,16 +246,13 @@ def _check_header(path: Path) -> None:
 
 def _policy_of(
     path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any], activation: Activation | None
-) -> NetworkPolicy:
+) -> NetworkPolicy | ActorPolicy:
+    if "actor" in document:
+        return _actor_of(path, tensors, document)
     layers = tuple(
         _layer_of(path, tensors, number, described, activation) for number, described in enumerate(document["layers"])
     )
-    normalisation = None
-    if document["normalisation"] is not None:
-        mean, var = (_take(path, tensors, f"normalisation.{name}", np.float64, 1) for name in ("mean", "var"))
-        normalisation = Normalisation(
-            mean, var, document["normalisation"]["epsilon"], document["normalisation"]["clip"]
-        )
+    normalisation = _normalisation_of(path, tensors, document)
     if tensors:
         raise PolicyError(f"{path}: tensor {sorted(tensors)[0]!r} belongs to no layer")
     if document["head"] not in _HEADS:
@@ -234,6 +266,26 @@ def _policy_of(
         document["env_id"],
         document["metadata"],
     )
+
+
+def _normalisation_of(
+    path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any]
+) -> Normalisation | None:
+    if document["normalisation"] is None:
+        return None
+    mean, var = (_take(path, tensors, f"normalisation.{name}", np.float64, 1) for name in ("mean", "var"))
+    return Normalisation(mean, var, document["normalisation"]["epsilon"], document["normalisation"]["clip"])
+
+
+def _actor_of(path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any]) -> ActorPolicy:
+    normalisation = _normalisation_of(path, tensors, document)
+    for name, values in tensors.items():
+        if values.dtype != np.float32 or not np.isfinite(values).all():
+            raise PolicyError(f"{path}: tensor {name!r} must hold finite numbers of float32")
+    policy = build_actor(tensors, document["actor"], normalisation, document["env_id"], document["metadata"])
+    if tensors:
+        raise PolicyError(f"{path}: tensor {sorted(tensors)[0]!r} belongs to no part of the network")
+    return policy
 
 
 def _layer_of(

@@ -2,7 +2,7 @@
 
 - `find_training`: what ``args.yml`` and ``config.yml`` beside a policy say.
 - `policy_in_folder`: the policy of a folder.
-- `Training`: environment, algorithm, wrappers, frames that are stacked.
+- `Training`, `WrapperCall`: environment, algorithm, wrappers, frames that are stacked.
 
 The zoo's files name Python classes in YAML tags. Only ``OrderedDict`` and tuples are understood, as plain data; a file
 with any other tag is refused by the tag's name. Wrappers are names, nothing is imported.
@@ -10,9 +10,9 @@ with any other tag is refused by the tag's name. Wrappers are names, nothing is 
 
 from __future__ import annotations
 
-import ast
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,21 +20,37 @@ from typing import Any
 from legible.imports import optional_package
 from legible.policies.protocol import PolicyError
 
-_MOST_BYTES = 2**20
-_FILES = ("args.yml", "config.yml", "env_kwargs.yml")
+ENVIRONMENT_NEEDS = "environment_needs"
+"""Entry of a policy's metadata that says what its environment needs: plain data, which may come from any file.
 
-_KNOWN_WRAPPERS = {
-    "TimeFeatureWrapper": "the time that is left is the last number of the observation",
-    "AtariWrapper": "pictures of Atari games, grey and 84 by 84",
-    "HistoryWrapper": "the last observations and actions are part of the observation",
-    "FrameSkip": "an action is repeated",
-    "FlatObsWrapper": "the observation is one row of numbers",
-    "FlattenObservation": "the observation is one row of numbers",
-    "ResizeObservation": "pictures are made smaller",
-    "GrayScaleObservation": "pictures are grey",
-    "RescaleAction": "actions are rescaled",
-    "Monitor": "returns are recorded",
-}
+``env_arguments``, ``wrappers`` as pairs of full name and arguments, ``frame_stack``, and ``frame_padding``: what stands
+for observations before the first, None for zeros.
+"""
+_MOST_BYTES = 2**15  # such files have a few thousand, and YAML is slow to read
+_MOST_VALUES, _MOST_BRACKETS = 10_000, 1_000
+_FILES = ("args.yml", "config.yml", "env_kwargs.yml")
+# What tells a config.yml of the zoo from those of other programs, where only a zip lies beside it.
+_OF_THE_ZOO = re.compile(r"\b(n_timesteps|env_wrapper|vec_env_wrapper|frame_stack)\b")
+
+
+@dataclass(frozen=True)
+class WrapperCall:
+    """A wrapper and its arguments, as a file has them; nothing is imported for it.
+
+    Parameters
+    ----------
+    name
+        Its full name: ``rl_zoo3.wrappers.FrameSkip``.
+    arguments
+        Plain data.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        arguments = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
+        return f"{self.name}({arguments})" if arguments else self.name
 
 
 @dataclass(frozen=True)
@@ -48,9 +64,9 @@ class Training:
     env_arguments
         Arguments of the environment.
     wrappers
-        Full names of the wrappers around the environment, innermost first.
+        The wrappers around the environment, innermost first; those of several environments at once come last.
     frame_stack
-        How many observations are stacked into one; 1 when none are.
+        How many observations are stacked into one, after they are normalised; 1 when none are.
     normalised
         Whether observations were normalised; None when the files do not say.
     seed, steps
@@ -60,16 +76,11 @@ class Training:
     env_id: str | None = None
     algorithm: str | None = None
     env_arguments: Mapping[str, Any] = field(default_factory=dict)
-    wrappers: tuple[str, ...] = ()
+    wrappers: tuple[WrapperCall, ...] = ()
     frame_stack: int = 1
     normalised: bool | None = None
     seed: int | None = None
     steps: int | None = None
-
-    @property
-    def unknown_wrappers(self) -> tuple[str, ...]:
-        """Wrappers that are none of the known ones: what they do to observations cannot be said."""
-        return tuple(name for name in self.wrappers if name.rpartition(".")[2] not in _KNOWN_WRAPPERS)
 
 
 def policy_in_folder(folder: Path) -> Path:
@@ -103,26 +114,37 @@ def is_zoo_folder(folder: Path) -> bool:
     return folder.is_dir() and any(folder.glob("*.zip")) and _files_folder(folder) is not None
 
 
-def find_training(policy_path: Path) -> Training | None:
+def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | None:
     """Return how a policy was trained, from the zoo's files beside it or in a folder beside it; None without any.
+
+    Parameters
+    ----------
+    policy_path
+        The policy.
+    anywhere
+        Whether the files may lie in any folder beside it, because the whole folder is the policy's; else only in the
+        one of its own or its environment's name.
 
     Raises
     ------
     PolicyError
         When a file is damaged or names Python objects.
     """
-    folder = _files_folder(policy_path.parent)
+    folder = _files_folder(policy_path.parent) if anywhere else _own_files_folder(policy_path)
     if folder is None:
         return None
     said = {name: _read_yaml(folder / name) for name in _FILES if (folder / name).is_file()}
     args, config = said.get("args.yml", {}), said.get("config.yml", {})
     arguments = said.get("env_kwargs.yml") or args.get("env_kwargs") or {}
+    if not isinstance(arguments, dict):
+        raise PolicyError(f"{folder}: the arguments of the environment are no table")
+    calls = [*_wrapper_calls(config.get("env_wrapper")), *_wrapper_calls(config.get("vec_env_wrapper"))]
     return Training(
         env_id=_text(args.get("env")),
         algorithm=_text(args.get("algo")),
-        env_arguments=arguments if isinstance(arguments, dict) else {},
-        wrappers=tuple(_wrapper_names(config.get("env_wrapper"))),
-        frame_stack=_whole(config.get("frame_stack")) or 1,
+        env_arguments={str(name): value for name, value in arguments.items()},
+        wrappers=tuple(calls),
+        frame_stack=max(_whole(config.get("frame_stack")) or 1, 1),
         normalised=_is_normalised(config.get("normalize")) if config else None,
         seed=_whole(args.get("seed")),
         steps=_whole(config.get("n_timesteps")),
@@ -135,6 +157,24 @@ def _files_folder(folder: Path) -> Path | None:
         if any((place / name).is_file() for name in _FILES[:2]):
             return place
     return None
+
+
+def _own_files_folder(policy_path: Path) -> Path | None:
+    """Return the folder with the zoo's files of one policy; other programs have a config.yml, too."""
+    folder = policy_path.parent
+    environment = re.sub(r"_\d+$", "", folder.resolve().name)
+    for place in (folder, folder / policy_path.stem, folder / environment):
+        if (place / "args.yml").is_file() or _is_of_the_zoo(place / "config.yml"):
+            return place
+    return None
+
+
+def _is_of_the_zoo(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return _OF_THE_ZOO.search(file.read(_MOST_BYTES).decode(errors="replace")) is not None
+    except OSError:
+        return False
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -154,30 +194,45 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise PolicyError(f"{path}: far larger than such a file can be")
-        said = yaml.load(path.read_text(encoding="utf-8"), Loader)
+        text = path.read_text(encoding="utf-8")
+        if text.count("[") + text.count("{") > _MOST_BRACKETS:
+            raise PolicyError(f"{path}: far more brackets than such a file can have")
+        said = yaml.load(text, Loader)
     except yaml.constructor.ConstructorError as error:
         raise PolicyError(f"{path}: it names Python objects, which are not read: {error.problem}") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError, OSError) as error:
         raise PolicyError(f"{path}: cannot be read as YAML ({type(error).__name__})") from error
-    return {str(key): value for key, value in said.items()} if isinstance(said, dict) else {}
+    plain = _plain(said, path, iter(range(_MOST_VALUES)))
+    return plain if isinstance(plain, dict) else {}
 
 
-def _wrapper_names(written: Any) -> list[str]:
-    """Return the names of wrappers, written as a name, a list, or mappings from name to arguments."""
+def _plain(value: Any, path: Path, budget: Iterator[int], depth: int = 0) -> Any:
+    """Return a copy of what YAML holds as data that JSON can hold; nothing is left that is shared or holds itself."""
+    if next(budget, None) is None or depth > 30:
+        raise PolicyError(f"{path}: far more values than such a file can have")
+    if isinstance(value, dict):
+        return {str(key): _plain(each, path, budget, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each, path, budget, depth + 1) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _wrapper_calls(written: Any) -> list[WrapperCall]:
+    """Return wrappers that are written as a name, a list, or mappings from name to arguments."""
     if isinstance(written, str):
-        return [written]
+        return [WrapperCall(written)]
     if isinstance(written, dict):
-        return [str(name) for name in written]
-    return [name for each in written for name in _wrapper_names(each)] if isinstance(written, list) else []
+        return [WrapperCall(name, value if isinstance(value, dict) else {}) for name, value in written.items()]
+    return [call for each in written for call in _wrapper_calls(each)] if isinstance(written, list) else []
 
 
 def _is_normalised(written: Any) -> bool:
     """Whether observations are normalised: yes, no, or the arguments of ``VecNormalize`` as text."""
     if isinstance(written, str):
-        try:
-            written = ast.literal_eval(written[:1000])
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            return True
+        said = re.search(r"\bnorm_obs\b['\"]?\s*[:=]\s*(True|False)", written[:1000])
+        return said is None or said[1] == "True"
     if isinstance(written, dict):
         return bool(written.get("norm_obs", True))
     return bool(written)

@@ -87,10 +87,10 @@ def is_torchscript(path: Path) -> bool:
 
 def _pickles_of(raw: bytes, path: Path, what: str) -> bytes:
     """Return the pickles in a file: all of an old one, a member of one since PyTorch 1.6."""
-    if not zipfile.is_zipfile(io.BytesIO(raw)):
-        return raw
     damaged = f"{path}: {what} cannot be read as plain tensors: it is damaged"
     try:
+        if not zipfile.is_zipfile(io.BytesIO(raw)):
+            return raw
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             if sum(member.file_size for member in archive.infolist()) > len(raw) + _SPARE_BYTES:
                 raise PolicyError(f"{path}: {what} would unpack to far more than it holds; no policy does")

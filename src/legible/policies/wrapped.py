@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -46,6 +46,8 @@ class FunctionPolicy(ScoredPrediction):
         Width of the observations, None when any width will do.
     normalisation
         Statistics to normalise observations with before the function sees them.
+    metadata
+        Anything else worth keeping.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class FunctionPolicy(ScoredPrediction):
     n_actions: int
     n_features: int | None = None
     normalisation: Normalisation | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         scored = [output for output in OUTPUTS if output != "actions"]

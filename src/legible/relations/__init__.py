@@ -1,7 +1,7 @@
 """Step 2 of the paper: metamorphic relations, and rules generalised by them.
 
-- `values`, `relation`: what a relation is. `generalisation`: the rules that follow from a rule. `cuts`: intervals that
-  relations share.
+- `values`, `relation`: what a relation is. `actions`: what it does to whole actions.
+- `generalisation`: the rules that follow from a rule. `cuts`: intervals that relations share.
 - `reader`, `writer`: relations files. `sources`: which relations are meant.
 - `check`: whether an environment agrees with a relation.
 """
@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 from legible.environments import RelationsFile, shipped_relations
-from legible.relations.cuts import MOST_CUTS, share_cuts
+from legible.relations.actions import map_actions
+from legible.relations.cuts import MOST_CUTS, link_groups, share_cuts
 from legible.relations.generalisation import (
     MOST_RULES,
     Dropped,
@@ -71,8 +72,10 @@ __all__ = [
     "dump_relations",
     "generalise",
     "generalise_all",
+    "link_groups",
     "load_relations",
     "map_action",
+    "map_actions",
     "map_states",
     "parse_relations",
     "reflect",

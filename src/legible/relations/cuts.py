@@ -1,6 +1,7 @@
 """Intervals that relations share.
 
 - `share_cuts`: gives features that a relation maps to each other the same intervals, so that an interval has an image.
+- `link_groups`: which groups of choices relations map to each other, so that their regions have images, too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from legible.features import FeatureSpace, Intervals, below
+from legible.features import FeatureSpace, GroupLink, Intervals, below
 from legible.relations.relation import MetamorphicRelation
 from legible.relations.values import Affine, Anything, Equal, RelationError, Table
 
@@ -74,6 +75,23 @@ def share_cuts(
         tuple(shared[i].lows[0] if i in shared else intervals.lows[i] for i in range(len(intervals))),
         tuple(shared[i].highs[0] if i in shared else intervals.highs[i] for i in range(len(intervals))),
     )
+
+
+def link_groups(relations: Iterable[MetamorphicRelation], space: FeatureSpace) -> tuple[GroupLink, ...]:
+    """Return which groups of choices relations map to each other, in the same order or reversed.
+
+    A choice that goes to the one in the same place of its group says the one, a choice that goes to the one in the
+    mirrored place the other; the middle one of a group says neither.
+    """
+    links: dict[GroupLink, None] = {}
+    for relation in relations:
+        numbers = [space.group_of(action) for action in (relation.action, relation.image_action)]
+        one, other = (space.groups[number] for number in numbers)
+        place, image = relation.action - one.first, relation.image_action - other.first
+        mirrored = one.count - 1 - place
+        if one.count == other.count and image in {place, mirrored} and place != mirrored:
+            links[GroupLink(numbers[0], numbers[1], image != place)] = None
+    return tuple(links)
 
 
 class _Link(NamedTuple):

@@ -30,7 +30,13 @@ Keys of a relation
     - ``same = ["Stop"]``: these become themselves;
     - ``map = { Left = "Right" }``: in this direction only.
 
-    Actions that are not named have no relation: their rules stay alone.
+    Actions that are not named have no relation: their rules stay alone. Where actions are made of several parts, or
+    continuous, names are those of choices, such as "steer.left", or of whole groups, such as "steer" or "leg1.*":
+    ``swap = ["leg1.*", "leg2.*"]``. Two more statements are for groups:
+
+    - ``negate = "steer"``: the other way round; what is left becomes right, and a number changes its sign (mirrored
+      about the middle of its bounds);
+    - ``pair = { from = "hip1", to = "hip2", negate = true }``: one group becomes another, the other way round.
 ``holds``, ``note``
     Whether it holds, a table from environment to "yes", "nearly", "partly" or "no"; and what else a reader should know.
 
@@ -67,16 +73,18 @@ features (``negate``, ``reflect``, ``map``, ``ignore``, ``drop``) a name that en
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from legible.errors import did_you_mean
 from legible.features import FeatureSpace
-from legible.features.patterns import fill_pattern, match_pattern
+from legible.features.patterns import match_pattern
 from legible.files import parse_toml, read_text
+from legible.relations.action_statements import read_actions
 from legible.relations.places import Place, RelationFileError, Source
 from legible.relations.relation import FeatureRelation, MetamorphicRelation
+from legible.relations.statements import lists, matching_rows, number, tables, texts
 from legible.relations.values import (
     ANY,
     EQUAL,
@@ -91,7 +99,6 @@ from legible.relations.values import (
 
 HOLDS = ("yes", "nearly", "partly", "no")
 _ABOUT_PEOPLE = ("name", "words", "actions", "holds", "note")
-_ACTION_KEYS = ("cycle", "swap", "same", "map")
 
 
 def load_relations(path: str | Path, space: FeatureSpace) -> tuple[MetamorphicRelation, ...]:
@@ -200,52 +207,17 @@ class _RelationReader:
                 raise place.error(f"'holds' for {env!r} is {answer!r}; it must be one of {', '.join(HOLDS)}.", env)
         return holds
 
-    # Actions
-
     def _actions(self) -> list[tuple[int, int]]:
-        place = self._place("actions")
-        given = self.data.get("actions")
-        if given == "same":
-            return [(i, i) for i in range(len(self.space.actions))]
-        if given is None:
+        if "actions" not in self.data:
             raise self._place("").error(
                 f"relation {self.data['name']!r} has no 'actions'; write for example actions = \"same\"."
             )
-        if not isinstance(given, dict) or not given:
-            raise place.error('\'actions\' must be "same" or a table such as { swap = ["Left", "Right"] }.')
-        pairs: dict[str, str] = {}
-        for first, second in self._named_actions(given, place):
-            for name in (first, second):
-                if name not in self.space.action_names:
-                    names = self.space.action_names
-                    hint = did_you_mean(name, names) or f" The actions are {', '.join(names)}."
-                    raise place.unknown(f"there is no action called {name!r}.{hint}", name)
-            if first in pairs:
-                raise place.error(f"action {first!r} becomes both {pairs[first]!r} and {second!r}.", first)
-            if second in pairs.values():
-                raise place.error(f"two actions become {second!r}; the action map must be one-to-one.", second)
-            pairs[first] = second
-        return [(self.space.action_index(first), self.space.action_index(second)) for first, second in pairs.items()]
-
-    def _named_actions(self, given: Mapping[str, Any], place: Place) -> Iterator[tuple[str, str]]:
-        for key, value in given.items():
-            if key in {"cycle", "swap"}:
-                for names in _lists(value, key, place):
-                    yield from zip(names, [*names[1:], names[0]], strict=True)
-            elif key == "same":
-                yield from ((name, name) for name in _texts(value, "same", place))
-            elif key == "map":
-                if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
-                    raise place.error("'map' of actions must be a table such as { Left = \"Right\" }.")
-                yield from value.items()
-            else:
-                hint = did_you_mean(key, _ACTION_KEYS) or f" The keys are {', '.join(_ACTION_KEYS)}."
-                raise place.error(f"unknown key {key!r} in 'actions'.{hint}", key)
+        return read_actions(self.data["actions"], self.space, self._place("actions"))
 
     # Statements on features
 
     def _cycle(self, value: Any, place: Place) -> None:
-        for patterns in _lists(value, place.key, place):
+        for patterns in lists(value, place.key, place):
             for row in self._rows(patterns, place):
                 if len(set(row)) < len(row):
                     name = next(self.space.names[i] for i in row if row.count(i) > 1)
@@ -254,11 +226,11 @@ class _RelationReader:
                     self.pairing.add(i, j, EQUAL, place, patterns[0])
 
     def _shift(self, value: Any, place: Place) -> None:
-        for table in _tables(value, place, ("features", "by")):
+        for table in tables(value, place, ("features", "by")):
             by = table["by"]
             if not isinstance(by, int) or isinstance(by, bool) or by == 0:
                 raise place.error(f"'by' must be a whole number of rows other than 0, got {by!r}.")
-            for pattern in _texts(table["features"], "features", place):
+            for pattern in texts(table["features"], "features", place):
                 self._shift_one(pattern, by, place)
 
     def _shift_one(self, pattern: str, by: int, place: Place) -> None:
@@ -276,20 +248,20 @@ class _RelationReader:
                 self.pairing.drop(i, place, pattern)
 
     def _negate(self, value: Any, place: Place) -> None:
-        self._each(_texts(value, "negate", place), NEGATE, place)
+        self._each(texts(value, "negate", place), NEGATE, place)
 
     def _ignore(self, value: Any, place: Place) -> None:
-        self._each(_texts(value, "ignore", place), ANY, place)
+        self._each(texts(value, "ignore", place), ANY, place)
 
     def _reflect(self, value: Any, place: Place) -> None:
-        for table in _tables(value, place, ("features", "about")):
-            relation = reflect(_number(table["about"], "about", place))
-            self._each(_texts(table["features"], "features", place), relation, place)
+        for table in tables(value, place, ("features", "about")):
+            relation = reflect(number(table["about"], "about", place))
+            self._each(texts(table["features"], "features", place), relation, place)
 
     def _map(self, value: Any, place: Place) -> None:
-        for table in _tables(value, place, ("features", "values")):
+        for table in tables(value, place, ("features", "values")):
             relation = _table_of_values(table["values"], place)
-            self._each(_texts(table["features"], "features", place), relation, place)
+            self._each(texts(table["features"], "features", place), relation, place)
 
     def _each(self, patterns: Iterable[str], relation: ValueRelation, place: Place) -> None:
         for pattern in patterns:
@@ -297,13 +269,13 @@ class _RelationReader:
                 self.pairing.add(i, i, relation, place, pattern)
 
     def _drop(self, value: Any, place: Place) -> None:
-        for pattern in _texts(value, "drop", place):
+        for pattern in texts(value, "drop", place):
             for i in self._named(pattern, place):
                 self.pairing.drop(i, place, pattern)
 
     def _pair(self, value: Any, place: Place) -> None:
         optional = ("negate", "about", "times", "plus", "values", "any")
-        for table in _tables(value, place, ("from", "to"), optional):
+        for table in tables(value, place, ("from", "to"), optional):
             patterns = [table["from"], table["to"]]
             if not all(isinstance(pattern, str) for pattern in patterns):
                 raise place.error("'from' and 'to' of a pair must be names of features.")
@@ -320,36 +292,8 @@ class _RelationReader:
 
     def _rows(self, patterns: Sequence[str], place: Place) -> list[tuple[int, ...]]:
         """The features that the patterns name together, one row for every text that `*` can stand for."""
-        stars = {pattern.count("*") for pattern in patterns}
-        if len(stars) > 1:
-            raise place.error(f"all of {list(patterns)} must hold the same number of '*'.", patterns[0])
-        texts: dict[tuple[str, ...], tuple[str, str]] = {}
-        for pattern in patterns:
-            found = {name: match_pattern(pattern, name) for name in self.space.names}
-            matches = {name: stands_for for name, stands_for in found.items() if stands_for is not None}
-            if not matches:
-                raise place.unknown(self._nothing(pattern), pattern)
-            for name, stands_for in matches.items():
-                texts.setdefault(stands_for, (pattern, name))
-        return [self._row(patterns, stands_for, origin, place) for stands_for, origin in texts.items()]
-
-    def _row(
-        self, patterns: Sequence[str], stands_for: tuple[str, ...], origin: tuple[str, str], place: Place
-    ) -> tuple[int, ...]:
-        names = [fill_pattern(pattern, stands_for) for pattern in patterns]
-        for name, pattern in zip(names, patterns, strict=True):
-            if name not in self.space.names:
-                raise place.unknown(
-                    f"{origin[0]!r} matches {origin[1]!r}, but there is no {name!r} to go with it."
-                    + did_you_mean(name, self.space.names),
-                    pattern,
-                )
-        return tuple(self.space.feature_index(name) for name in names)
-
-    def _nothing(self, pattern: str) -> str:
-        if "*" in pattern:
-            return f"{pattern!r} matches no feature."
-        return f"there is no feature called {pattern!r}.{did_you_mean(pattern, self.space.names)}"
+        rows = matching_rows(patterns, self.space.names, "feature", place)
+        return [tuple(self.space.feature_index(name) for name in row) for row in rows]
 
 
 class _Pairing:
@@ -438,58 +382,11 @@ def _row_number(pattern: str, name: str) -> tuple[int, int] | None:
     return None
 
 
-# --- Values of a TOML file, checked ----------------------------------------------------------------------------------
-
-
-def _texts(value: Any, key: str, place: Place) -> list[str]:
-    """One text, or a list of them."""
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise place.error(f"{key!r} must be a name or a list of names, got {value!r}.")
-    return texts
-
-
-def _lists(value: Any, key: str, place: Place) -> list[list[str]]:
-    """One list of names, or a list of such lists."""
-    lists = [value] if isinstance(value, list) and value and isinstance(value[0], str) else value
-    if not isinstance(lists, list) or not lists:
-        raise place.error(f"{key!r} must be a list of names, or a list of such lists, got {value!r}.")
-    for names in lists:
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise place.error(f"{key!r} must be a list of names, or a list of such lists, got {names!r} in it.")
-        if len(names) < 2 or (key == "swap" and len(names) != 2):
-            few = "exactly two" if key == "swap" else "at least two"
-            raise place.error(f"a {key} needs {few} names, got {names!r}.", names[0] if names else "")
-    return lists
-
-
-def _tables(value: Any, place: Place, required: Sequence[str], optional: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """One table with these keys, or a list of them."""
-    tables = [value] if isinstance(value, dict) else value
-    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise place.error(f"{place.key!r} must be a table with {' and '.join(required)}, got {value!r}.")
-    known = (*required, *optional)
-    for table in tables:
-        for key in table:
-            if key not in known:
-                raise place.error(f"unknown key {key!r} in {place.key!r}.{did_you_mean(key, known)}", key)
-        for key in required:
-            if key not in table:
-                raise place.error(f"{place.key!r} needs {key!r}, got {table!r}.")
-    return tables
-
-
-def _number(value: Any, key: str, place: Place) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
-        raise place.error(f"{key!r} must be a finite number, got {value!r}.")
-    return float(value)
-
-
 def _table_of_values(value: Any, place: Place) -> Table:
     pairs = value if isinstance(value, list) else []
     if not pairs or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise place.error(f"'values' must be a list of pairs such as [[0, 3], [1, 7]], got {value!r}.")
-    return Table(tuple((_number(x, "values", place), _number(y, "values", place)) for x, y in pairs))
+    return Table(tuple((number(x, "values", place), number(y, "values", place)) for x, y in pairs))
 
 
 def _relation_of_pair(table: Mapping[str, Any], place: Place) -> ValueRelation:
@@ -507,11 +404,11 @@ def _relation_of_pair(table: Mapping[str, Any], place: Place) -> ValueRelation:
         case ["any"]:
             return ANY
         case ["about"]:
-            return reflect(_number(table["about"], "about", place))
+            return reflect(number(table["about"], "about", place))
         case ["values"]:
             return _table_of_values(table["values"], place)
         case ["times" | "plus"]:
-            times, plus = _number(table.get("times", 1), "times", place), _number(table.get("plus", 0), "plus", place)
+            times, plus = number(table.get("times", 1), "times", place), number(table.get("plus", 0), "plus", place)
             if times == 0:
                 raise place.error("'times' must not be 0.", "times")
             return Affine(times, plus)

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from legible.features import FeatureSpace
+from legible.relations.actions import whole_groups
 from legible.relations.relation import FeatureRelation, MetamorphicRelation
 from legible.relations.values import NEGATE, Affine, Anything, Equal, Table, reflect
 
@@ -42,7 +43,7 @@ def _dump_group(group: Sequence[MetamorphicRelation], space: FeatureSpace) -> st
     lines = ["[[relation]]", f"name = {_quote(first.name)}"]
     if first.words:
         lines.append(f"words = {_quote(first.words)}")
-    lines.append(f"actions = {_dump_actions([(r.action, r.image_action) for r in group], space.action_names)}")
+    lines.append(f"actions = {_dump_actions([(r.action, r.image_action) for r in group], space)}")
     for key, items in _dump_features(first, space.names).items():
         lines += [f"{key} = [", *(f"  {item}," for item in items), "]"]
     if first.holds:
@@ -53,14 +54,38 @@ def _dump_group(group: Sequence[MetamorphicRelation], space: FeatureSpace) -> st
     return "\n".join(lines) + "\n"
 
 
-def _dump_actions(pairs: Sequence[tuple[int, int]], names: Sequence[str]) -> str:
-    firsts = [first for first, _ in pairs]
+def _dump_actions(pairs: Sequence[tuple[int, int]], space: FeatureSpace) -> str:
+    firsts, names = [first for first, _ in pairs], space.action_names
     if pairs == [(i, i) for i in range(len(names))]:
         return '"same"'
+    if not space.is_discrete:
+        return _dump_choices(pairs, space)
     if len(pairs) > 1 and pairs == list(zip(firsts, [*firsts[1:], firsts[0]], strict=True)):
         return f"{{ cycle = [{', '.join(_quote(names[i]) for i in firsts)}] }}"
     table = ", ".join(f"{_quote(names[i])} = {_quote(names[j])}" for i, j in pairs)
     return f"{{ map = {{ {table} }} }}"
+
+
+def _dump_choices(pairs: Sequence[tuple[int, int]], space: FeatureSpace) -> str:
+    """Whole groups by their names, which stay what they are when regions are cut in another way; else choices."""
+    statements: dict[str, list[str]] = {}
+    alone = dict(pairs)
+    for link in whole_groups(alone, space):
+        group, image = space.groups[link.group], space.groups[link.image]
+        if group == image:
+            key, item = "negate" if link.negated else "same", _quote(group.name)
+        else:
+            how = ", negate = true" if link.negated else ""
+            key, item = "pair", f"{{ from = {_quote(group.name)}, to = {_quote(image.name)}{how} }}"
+        statements.setdefault(key, []).append(item)
+        for choice in range(group.first, group.first + group.count):
+            del alone[choice]
+    written = [f"{key} = [{', '.join(items)}]" for key, items in statements.items()]
+    if alone:
+        names = space.action_names
+        table = ", ".join(f"{_quote(names[i])} = {_quote(names[j])}" for i, j in alone.items())
+        written.append(f"map = {{ {table} }}")
+    return f"{{ {', '.join(written)} }}"
 
 
 def _dump_features(relation: MetamorphicRelation, names: Sequence[str]) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 
 from legible.environments import feature_space_of
 from legible.features import FeatureSpace
@@ -34,8 +35,14 @@ def rerun_command(study: Study) -> str:
     options += [("--relations", name) for name in _relation_files(study)]
     options += [("--names", "names.toml")] * _has_own_names(study)
     options += [("--rule", rule) for rule in kept["rules"]] + [("--veto", rule) for rule in kept["veto"]]
+    options += [("--other", f"{name}={_as_found(source)}") for name, source in study.other_policies.items()]
     options += [("--settings", "settings.toml"), ("--out", "again")]
     return shlex.join(["legible", "run", study.environment.name, policy, *(word for pair in options for word in pair)])
+
+
+def _as_found(source: str) -> str:
+    """A policy as it will be found: a file by its name, so that nobody's folders are told."""
+    return Path(source).name if Path(source).is_absolute() else source
 
 
 def _relation_files(study: Study) -> list[str]:

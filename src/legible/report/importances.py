@@ -53,7 +53,7 @@ def _weights(values: np.ndarray[Any, np.dtype[np.float64]], study: Study) -> tup
         return ()
     ranked = np.argsort(-values, kind="stable")[:MOST_IMPORTANT]
     return tuple(
-        Weight(study.space[int(i)].label, float(values[i]) / total, 100 * float(values[i]) / greatest)
+        Weight(study.space[int(i)].question, float(values[i]) / total, 100 * float(values[i]) / greatest)
         for i in ranked
         if values[i] > 0.0
     )

@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from legible.evaluation.units import UNGUIDED, Setup
-from legible.play import Recording
+from legible.features import choices_of
+from legible.play import Recording, Scores
+from legible.policies import ChoicePolicy, Policy
 from legible.rules import CompiledRules, RuleSet
 
 
@@ -23,9 +27,11 @@ class Mark:
     step
         Which.
     alone
-        What the policy does there without guidance.
+        What the policy does there without guidance: the number of the action, or those of all its parts.
     guided
         What it does there with it.
+    groups
+        Numbers of the groups of choices in which that differs.
     by_chance
         Whether what it does alone is a random action, not the one that it prefers.
     spared
@@ -35,8 +41,9 @@ class Mark:
     """
 
     step: int
-    alone: int
-    guided: int
+    alone: Any
+    guided: Any
+    groups: NDArray[np.intp]
     by_chance: bool
     spared: bool
     rules: tuple[int, ...]
@@ -53,14 +60,30 @@ def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Ma
     matched = CompiledRules.compile([rules]).matches(recording.observations)
     chooser = setup.chooser(np.array([UNGUIDED, treatment], np.int64), [recording.seed] * 2)
     steps = np.arange(n)
-    alone, guided = (chooser(recording.observations, np.full(n, row), steps)[0] for row in range(2))
+    (alone, scores), (guided, _) = (chooser(recording.observations, np.full(n, row), steps) for row in range(2))
+    one, other = (_choices(setup.policy, actions) for actions in (alone, guided))
+    preferred = _preferred(setup.policy, recording, scores)
     marks = []
-    for step in np.flatnonzero(matched.any(axis=1) & (alone != guided)).tolist():
-        one, other = int(alone[step]), int(guided[step])
+    for step in np.flatnonzero(matched.any(axis=1) & (one != other).any(axis=1)).tolist():
+        groups = np.flatnonzero(one[step] != other[step])
         triggered = np.flatnonzero(matched[step]).tolist()
-        deciding = [
-            r for r in triggered if (rules.rules[r].polarity, rules.rules[r].action) in {("+", other), ("-", one)}
-        ]
-        by_chance = one != recording.wanted[step]
-        marks.append(Mark(step, one, other, bool(by_chance), not deciding, tuple(deciding or triggered)))
+        heads = {("-", choice) for choice in one[step, groups]} | {("+", choice) for choice in other[step, groups]}
+        deciding = [r for r in triggered if (rules.rules[r].polarity, rules.rules[r].action) in heads]
+        by_chance = bool((one[step, groups] != preferred[step, groups]).any())
+        marks.append(
+            Mark(step, alone[step], guided[step], groups, by_chance, not deciding, tuple(deciding or triggered))
+        )
     return marks
+
+
+def _choices(policy: Policy, actions: NDArray[Any]) -> NDArray[np.int64]:
+    """The choices that actions are, ``int64[n, groups]``."""
+    return choices_of(policy.space.groups, actions) if isinstance(policy, ChoicePolicy) else actions[:, None]
+
+
+def _preferred(policy: Policy, recording: Recording, scores: Scores) -> NDArray[np.int64]:
+    """The choices that the policy prefers, ``int64[n, groups]``."""
+    if not isinstance(policy, ChoicePolicy):
+        return recording.wanted[:, None]
+    best = [group.first + scores[:, group.choices].argmax(axis=1) for group in policy.space.groups]
+    return np.stack(best, axis=1)

@@ -20,6 +20,7 @@ from legible.evaluation import PlayedBlocks
 from legible.evaluation.units import UNGUIDED, Unit, UnitResult, record_unit
 from legible.features import FeatureSpace
 from legible.play import Recording, replay
+from legible.report.action_words import ActionWords
 from legible.report.interventions import Mark, interventions
 from legible.report.scenes import Scene, is_drawn_from_state, scene_of
 from legible.report.selection import Choice, choose_episodes, typical_episode
@@ -44,11 +45,14 @@ class Replays:
         Numbers of those that show the composition.
     of_rule_sets
         For every rule set, the number of its replay, or None where it has none.
+    room
+        Bytes that are left for others.
     """
 
     data: tuple[Any, ...]
     of_composition: tuple[int, ...]
     of_rule_sets: tuple[int | None, ...]
+    room: int
 
 
 def gather_replays(study: Study, rule_sets: Sequence[RuleSet]) -> Replays:
@@ -87,7 +91,7 @@ def _number_replays(made: Sequence[tuple[int | None, Any]], rule_sets: int) -> R
         else:
             of_rule_sets[place] = len(kept)
         kept.append(shown)
-    return Replays(tuple(kept), tuple(of_composition), tuple(of_rule_sets))
+    return Replays(tuple(kept), tuple(of_composition), tuple(of_rule_sets), room)
 
 
 def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tuple[Recording, Recording]]:
@@ -156,14 +160,15 @@ def _make_replay(
     results = (blocks.base[choice.episode], blocks.guided(choice.treatment)[choice.episode])
     marks = [interventions(blocks.setup, choice.treatment, recording) for recording in pair]
     env, scene = scene_of(study.environment, study.space, _features_of(treatment), picture_budget)
+    words = ActionWords(study.space)
     sides = [
-        _side(env, scene, recording, found, result)
+        _side(env, scene, recording, found, result, words)
         for recording, found, result in zip(pair, marks, results, strict=True)
     ]
     env.close()
     if None in sides:
         return None
-    return _replay(choice, pair, sides, treatment, scene, study.space)
+    return _replay(choice, pair, sides, treatment, scene, words, study.space)
 
 
 def _features_of(rules: RuleSet) -> list[int]:
@@ -174,7 +179,9 @@ def _features_of(rules: RuleSet) -> list[int]:
     return sorted(counted, key=lambda feature: -counted[feature])[:MOST_FEATURES]
 
 
-def _side(env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], result: UnitResult) -> Any:
+def _side(
+    env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], result: UnitResult, words: ActionWords
+) -> Any:
     """One of the two episodes of a replay, as plain data; None when it did not go the way that was recorded."""
     scene.begin(len(recording.actions), [mark.step for mark in marks])
     rewards = []
@@ -186,16 +193,27 @@ def _side(env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], r
     return {
         "return": float(result.returns),
         "end": _ending(result),
-        "actions": recording.actions.tolist(),
+        "actions": [words.number(action) for action in recording.actions],
         "rewards": [float(f"{reward:.5g}") for reward in recording.rewards],
         "drawn": _random_actions(recording, marks),
-        "marks": [[m.step, m.alone, m.guided, list(m.rules), int(m.by_chance), int(m.spared)] for m in marks],
+        "marks": [
+            [
+                mark.step,
+                *(words.number(action, mark.groups) for action in (mark.alone, mark.guided)),
+                list(mark.rules),
+                int(mark.by_chance),
+                int(mark.spared),
+            ]
+            for mark in marks
+        ],
         "frames": scene.frames(),
     }
 
 
 def _random_actions(recording: Recording, marks: Sequence[Mark]) -> list[list[int]]:
     """Steps at which the policy, with no rule in its way, did not do what it prefers; with what it prefers."""
+    if recording.actions.ndim > 1:
+        return []  # what it prefers is not recorded there
     marked = {mark.step for mark in marks}
     steps = np.flatnonzero(recording.actions != recording.wanted)
     return [[int(step), int(recording.wanted[step])] for step in steps if int(step) not in marked]
@@ -215,6 +233,7 @@ def _replay(
     sides: list[dict[str, Any]],
     rules: RuleSet,
     scene: Scene,
+    words: ActionWords,
     space: FeatureSpace,
 ) -> dict[str, Any]:
     used = sorted({rule for side in sides for mark in side["marks"] for rule in mark[3]})
@@ -224,13 +243,13 @@ def _replay(
             mark[3] = [places[rule] for rule in mark[3]]
     base, guided = (recording.actions for recording in pair)
     shared = min(len(base), len(guided))
-    parts = np.flatnonzero(base[:shared] != guided[:shared])
+    parts = np.flatnonzero((base[:shared] != guided[:shared]).reshape(shared, -1).any(axis=1))
     return {
         "seed": pair[0].seed,
         "why": choice.why,
         "kind": scene.kind,
         "layout": scene.layout,
-        "actions": [action.label for action in space.actions],
+        "actions": words.words,
         "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
         "parting": int(parts[0]) if parts.size else shared,
         "sides": sides,

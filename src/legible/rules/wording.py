@@ -87,8 +87,10 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
     if feature.kind == "categorical":
         return _describe_category(condition, feature)
     inside = [value for value in sorted(feature.values) if condition.low < value <= condition.high]
-    if condition.value is not None:
-        return feature.values.get(condition.value) or f"{feature.label} is {number(condition.value)}"
+    is_least = feature.least is not None and condition.low < feature.least == condition.high
+    only = feature.least if is_least else condition.value
+    if only is not None:
+        return feature.values.get(only) or f"{feature.label} is {number(only)}"
     if feature.label.startswith(_COUNT) and not feature.sentinels:
         return _describe_count(condition, feature)
     # A sentinel is no number: "at most 3" must not silently include "none left".

@@ -1,4 +1,4 @@
-"""Is an environment fit for a study? Every question is asked of the environment itself.
+"""Is an environment fit for a study, and a policy? Every question is asked of the environment itself.
 
 - `check_env`: asks them all; `Finding` is one answer.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,16 +21,17 @@ from legible.environments import (
     EnvironmentSpec,
     ObservationEncoder,
     UnfitEnvironmentError,
+    check_choosable,
     check_playable,
     count_actions,
     first_action,
     resolve_names,
 )
 from legible.evaluation.units import Setup
-from legible.features import FeatureSpace
+from legible.features import FeatureSpace, cut_choices, is_cut
 from legible.formatting import duration, number
-from legible.play import MASKED, check_acting, check_policy, find_way, why_no_study
-from legible.policies import Policy, load_policy
+from legible.play import MASKED, check_acting, check_studied, environment_for, find_way, why_no_study
+from legible.policies import Policy, ScoreKind, acting, with_choices
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
 from legible.study.estimate import Estimate, estimate, measure_rate, settings_for
@@ -39,17 +39,22 @@ from legible.study.inputs import load_policy_for
 from legible.study.running import run_within_limit
 
 MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
+FASTER = 3
 
 Answer = Literal["yes", "no", "mind"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One answer: what was asked, whether it is well ("mind": it works, but something should be known), and details."""
+    """One answer: what was asked, whether it is well ("mind": it works, but something should be known), and details.
+
+    `about` says whether the environment or the policy is the reason.
+    """
 
     question: str
     answer: Answer
     details: str
+    about: Literal["environment", "policy"] = "environment"
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,8 @@ def check_env(
     time_limit: float | None = None,
 ) -> list[Finding]:
     """Find out whether an environment, and a policy if one is given, are fit for a study.
+
+    What the policy's files say about wrappers and arguments is done to the environment first.
 
     Parameters
     ----------
@@ -103,18 +110,25 @@ def _ask(
     time_limit: float | None,
 ) -> Iterator[Finding]:
     policy = None if source is None else load_policy_for(spec, source)
+    spec = environment_for(policy, spec)
+    if spec.wrappers:
+        yield Finding("wrappers", "yes", ", ".join(spec.wrappers))
     env = spec.make()
     try:
         not_yet = _not_yet(env, policy)
         if not_yet is not None:
             yield not_yet
             return
-        encoder, actions = ObservationEncoder.of(env.observation_space), count_actions(env.action_space)
+        encoder = ObservationEncoder.of(env.observation_space)
         named = resolve_names(env, names)
         space, relations = named.space, resolve_relations(env, named.space)
         who = f"named by {named.source}" if named.is_named else "without names (--names FILE)"
         yield Finding("observations", "yes", f"{encoder.width} features, {who}")
-        yield Finding("actions", "yes", f"{actions}: {', '.join(space.action_names)}")
+        yield Finding("actions", "yes", _action_words(space))
+        problem = None if policy is None else why_no_study(policy)
+        if policy is not None and problem is None:
+            check_studied(policy, env)
+        player = with_choices(policy or _Untrained(encoder.width, env.action_space), cut_choices(space))
     finally:
         env.close()
     walks, again = _play_walks(spec, seed, time_limit)
@@ -125,11 +139,26 @@ def _ask(
     yield _ends(walks)
     yield _kinds(space, walks, told=named.is_named)
     yield _relations(relations)
+    if problem is not None:
+        yield Finding("policy", "no", problem, about="policy")
+        return
     if policy is not None:
-        check_policy(policy, encoder.width, actions)
-        yield Finding("policy", "yes", f"reads {encoder.width} features, chooses among {actions} actions")
+        among = (
+            f"chooses among {len(space.actions)} actions"
+            if space.is_discrete
+            else f"acts in {acting(policy).action_space}"
+        )
+        yield Finding("policy", "yes", f"reads {encoder.width} features, {among}")
     played = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
-    yield from _times(spec, policy or _uniform(encoder.width, actions), played, time_limit)
+    yield from _times(spec, player, played, time_limit)
+
+
+def _action_words(space: FeatureSpace) -> str:
+    if space.is_discrete:
+        return f"{len(space.actions)}: {', '.join(space.action_names)}"
+    groups = "; ".join(f"{group.name}: {', '.join(space.action_names[group.choices])}" for group in space.groups)
+    cut = "" if is_cut(space) else " (continuous ones are cut into regions by what the policy does)"
+    return f"{len(space.groups)} with choices of their own: {groups}{cut}"
 
 
 def _play_walks(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> tuple[list[_Walk], dict[str, _Walk]]:
@@ -151,34 +180,34 @@ def _play_walks(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> t
 
 
 def _walks(spec: EnvironmentSpec, seeds: Sequence[int]) -> list[_Walk]:
-    """Play random walks in one environment."""
+    """Play random walks in one environment; the first again as long as it gets much faster, as after compiling."""
     env = spec.make()
     try:
         encoder = ObservationEncoder.of(env.observation_space)
-        return [_walk(env, encoder, seed) for seed in seeds]
+        first, steps = _walk(env, encoder, seeds[0]), 0
+        while not first.over and FASTER * steps < len(first.rewards) < MOST_STEPS:
+            steps = len(first.rewards)
+            first = _walk(env, encoder, seeds[0])
+        return [first, *(_walk(env, encoder, seed) for seed in seeds[1:])]
     finally:
         env.close()
 
 
 def _not_yet(env: Env, policy: Policy | None) -> Finding | None:
-    """Say what keeps a study from an environment and a policy that can be played; raise when not even that works."""
+    """Say what keeps a study from an environment that can be played; raise when not even that works."""
     read, taken = env.observation_space, env.action_space
-    problem = None if policy is None else why_no_study(policy)
-    if env.has_wrapper_attr("action_masks"):
-        problem = MASKED
+    problem = MASKED if env.has_wrapper_attr("action_masks") else None
     try:
         ObservationEncoder.of(read)
-        count_actions(taken)
+        check_choosable(taken)
     except UnfitEnvironmentError as error:
         if isinstance(read, (spaces.Dict, spaces.Tuple)) and not _is_playable(read, taken):
             raise  # it says how they are flattened
         check_playable(read, taken)
         problem = f"{error} legible play works already, a study does not yet."
-    if problem is None:
-        return None
-    if policy is not None:
+    if policy is not None and (problem is not None or why_no_study(policy) is not None):
         check_acting(policy, read, taken)
-    return Finding("fit for a study", "no", problem)
+    return None if problem is None else Finding("fit for a study", "no", problem)
 
 
 def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> bool:
@@ -192,16 +221,22 @@ def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Spac
 def _walk(env: Env, encoder: ObservationEncoder, seed: int) -> _Walk:
     """Play an episode of random actions, the same for the same seed."""
     rng = np.random.default_rng(seed)
-    n_actions, first = count_actions(env.action_space), first_action(env.action_space)
+    env.action_space.seed(seed)
     observation, _ = env.reset(seed=seed)
     seen, over, started = [observation], False, time.monotonic()
     rewards: list[float] = []
     while not over and len(rewards) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
-        observation, reward, terminated, truncated, _ = env.step(np.int64(first + rng.integers(n_actions)))
+        observation, reward, terminated, truncated, _ = env.step(_random_action(env.action_space, rng))
         seen.append(np.array(observation, copy=True))
         rewards.append(float(reward))
         over = bool(terminated or truncated)
     return _Walk(encoder.encode(seen), np.array(rewards), over)
+
+
+def _random_action(space: spaces.Space[Any], rng: np.random.Generator) -> Any:
+    if isinstance(space, spaces.Discrete):
+        return np.int64(first_action(space) + rng.integers(count_actions(space)))
+    return space.sample()
 
 
 def _agree(one: _Walk, two: _Walk) -> int | None:
@@ -261,8 +296,15 @@ def _ends(walks: list[_Walk]) -> Finding:
         return Finding("episodes end", "yes", f"after {lengths} steps of random actions")
     longest = max(len(walk.rewards) for walk in walks)
     return Finding(
-        "episodes end", "mind", f"not within {longest} steps of random actions; set --play.step-limit if they never do"
+        "episodes end",
+        "mind",
+        f"not within {longest} steps of random actions{_in_time(longest)}; set --play.step-limit if they never do",
     )
+
+
+def _in_time(steps: int) -> str:
+    """Say so where time was up before the steps were."""
+    return "" if steps >= MOST_STEPS else f", which took {MOST_SECONDS:g} s"
 
 
 def _kinds(space: FeatureSpace, walks: list[_Walk], *, told: bool) -> Finding:
@@ -289,15 +331,43 @@ def _relations(chosen: ChosenRelations) -> Finding:
     )
 
 
-def _uniform(n_features: int, n_actions: int) -> Policy:
-    """A policy that acts at random, for measuring time where there is none."""
-    return load_policy(
-        partial(_equal_chances, n_actions), output="probabilities", n_features=n_features, n_actions=n_actions
-    )
+@dataclass(frozen=True)
+class _Untrained:
+    """A policy that acts at random, for measuring time where there is none; the same batch gets the same actions."""
 
+    n_features: int
+    action_space: spaces.Space[Any]
+    recurrent = False
+    stochastic = False
 
-def _equal_chances(n_actions: int, observations: NDArray[np.float32]) -> NDArray[Any]:
-    return np.full((len(observations), n_actions), 1.0 / n_actions)
+    @property
+    def n_actions(self) -> int:
+        return count_actions(self.action_space) if isinstance(self.action_space, spaces.Discrete) else 0
+
+    @property
+    def kind(self) -> ScoreKind:
+        return "log-probabilities" if self.n_actions else "none"
+
+    @property
+    def observation_space(self) -> spaces.Space[Any] | None:
+        return None
+
+    def scores(self, observations: NDArray[np.float32]) -> NDArray[Any]:
+        return np.full((len(observations), self.n_actions), -np.log(self.n_actions))
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,  # noqa: ARG002 (Stable-Baselines3's signature)
+        deterministic: bool = True,  # noqa: ARG002
+    ) -> tuple[NDArray[Any], Any]:
+        self.action_space.seed(0)
+        return np.array([self.action_space.sample() for _ in range(len(observation))]) - self._first, state
+
+    @property
+    def _first(self) -> Any:
+        return getattr(self.action_space, "start", 0)
 
 
 def _times(spec: EnvironmentSpec, policy: Policy, played: str, time_limit: float | None) -> Iterator[Finding]:

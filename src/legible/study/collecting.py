@@ -10,7 +10,7 @@ from legible.engines import Engine, Failed, UnitFailedError
 from legible.evaluation import FailureLimit
 from legible.evaluation.failures import FailedEpisode, is_of_episode, reason_of
 from legible.features import FeatureSpace
-from legible.play import Experiences, FixedRowsPolicy
+from legible.play import Experiences, with_fixed_rows
 from legible.play.experiences import Columns, ExperienceSetup, collect_unit, describe_features, join_experiences
 from legible.study.running import Progress, ProgressCount
 
@@ -27,6 +27,7 @@ def collect_in_units(
     folder: Path,
     key: str,
     progress: Progress,
+    stage: str = "experiences",
 ) -> Experiences:
     """Play one episode for every seed and return what was seen and done.
 
@@ -50,15 +51,17 @@ def collect_in_units(
         Where units are kept until all are there, and what they belong to.
     progress
         Who is told how many episodes are known.
+    stage
+        What that is called.
     """
     units = [tuple(seeds[i : i + unit_episodes]) for i in range(0, len(seeds), unit_episodes)]
     parts = [folder / f"{i:04}.npz" for i in range(len(units))]
     space, guess = describe_features(setup.environment, names)
     folder.mkdir(exist_ok=True)
     missing = [i for i, part in enumerate(parts) if not part.exists()]
-    count = ProgressCount(progress, "experiences", len(seeds))
+    count = ProgressCount(progress, stage, len(seeds))
     count.add(len(seeds) - sum(len(units[i]) for i in missing))
-    failures = FailureLimit(most_failed, "experiences", len(seeds))
+    failures = FailureLimit(most_failed, stage, len(seeds))
     for i in sorted(set(range(len(parts))) - set(missing)):
         left = set(Experiences.load(parts[i], key).seeds.tolist())
         failures.add(*(FailedEpisode(guided=False, seed=s, error="failed before") for s in units[i] if s not in left))
@@ -90,9 +93,9 @@ def _collect_alone(
     failures: FailureLimit,
 ) -> list[Columns]:
     """Play the episodes of a unit that failed one by one; returns those that do not fail."""
-    padded = replace(setup, policy=FixedRowsPolicy(setup.policy, min(setup.batch, len(seeds))))
+    alone = replace(setup, policy=with_fixed_rows(setup.policy, min(setup.batch, len(seeds))))
     found: dict[int, Columns] = {}
-    for outcome in engine.run(collect_unit, padded, [(seed,) for seed in seeds], time_limit=time_limit):
+    for outcome in engine.run(collect_unit, alone, [(seed,) for seed in seeds], time_limit=time_limit):
         if isinstance(outcome, Failed):
             failures.add(FailedEpisode(guided=False, seed=seeds[outcome.index], error=reason_of(outcome)))
         else:

@@ -3,6 +3,7 @@
 - `measure_rate`: episodes a second in one process.
 - `planned_episodes`: how many episodes the stages of a study play.
 - `estimate`: both together.
+- `search_budget`: environment steps that the search of a study may take.
 - `settings_for`: settings with units of work of a size that suits an environment.
 """
 
@@ -24,6 +25,9 @@ from legible.study.running import run_within_limit
 RULES_PER_ACTION = 15
 SHARE_OF_CANDIDATES = 0.1
 EXPLAINED_RULES = 12
+NATIVE_SEARCH_STEPS = 15_000_000
+# A lot whose rate differs by more than this factor from the one before is played again, at most so often.
+DIFFERENT, MOST_REPLAYS = 3.0, 2
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,10 @@ def measure_rate(
     """Play unguided episodes for about some seconds and return how many a second there were.
 
     Ever larger lots are played, up to the batch that units have, and the last one counts: the first ones pay for what
-    is only done once, and episodes side by side are faster than one by one. When a lot fails, the one before counts:
-    whether episodes that fail are too many is not for an estimate to say.
+    is only done once, and episodes side by side are faster than one by one. The first never counts, and a lot that is
+    much faster or slower than what was played before it is played again: something may have been compiled, or the
+    machine was busy. When a lot fails, the one before counts: whether episodes that fail are too many is not for an
+    estimate to say.
 
     Parameters
     ----------
@@ -86,7 +92,7 @@ def measure_rate(
 
 
 def _measure_rate(setup: Setup, seconds: float, seed: int, engine: Engine | None, time_limit: float | None) -> float:
-    count, rate = 1, 0.0
+    count, rate, again = 1, 0.0, 0
     for lot in itertools.count():
         unit = Unit((UNGUIDED,) * count, tuple(stage_seeds(seed, "experiences", 0, count)))
         try:
@@ -95,8 +101,12 @@ def _measure_rate(setup: Setup, seconds: float, seed: int, engine: Engine | None
             if rate:
                 return rate
             raise
-        rate = count / took
+        before, rate = rate, count / took
         # The first lot never counts: it may have been compiling.
+        if lot > 0 and again < MOST_REPLAYS and not 1 / DIFFERENT <= rate / before <= DIFFERENT:
+            again += 1
+            continue
+        again = 0
         if lot > 0 and (took >= seconds or (count >= setup.play.batch and took >= seconds / 4)):
             break
         if lot > 0 or took < seconds:
@@ -157,11 +167,36 @@ def estimate(
     return Estimate(rate, planned_episodes(settings, guess, collected=rule_sets is not None), engine.workers or 1)
 
 
+def search_budget(settings: StudySettings, environment: EnvironmentSpec, rule_sets: int, length: float) -> int:
+    """Return the environment steps that the search of a study may take.
+
+    Parameters
+    ----------
+    settings, environment
+        Of the study.
+    rule_sets
+        How many there are without it.
+    length
+        Steps of an episode, on average.
+    """
+    if settings.search.budget:
+        return settings.search.budget
+    if is_native(environment):
+        return NATIVE_SEARCH_STEPS
+    known = Known(rule_sets, round(SHARE_OF_CANDIDATES * rule_sets), EXPLAINED_RULES)
+    return round(sum(planned_episodes(settings, known).values()) * length)
+
+
+def is_native(environment: EnvironmentSpec) -> bool:
+    """Whether an environment can be stepped in whole batches."""
+    envs = environment.make_batch(1)
+    if envs is None:
+        return False
+    envs.close()
+    return True
+
+
 def settings_for(environment: EnvironmentSpec, settings: StudySettings | None = None) -> StudySettings:
     """Return settings, by default the default ones, with units of work of a size that suits an environment."""
     settings = settings or StudySettings()
-    envs = environment.make_batch(1)
-    if envs is None:
-        return settings.for_single_environments()
-    envs.close()
-    return settings
+    return settings if is_native(environment) else settings.for_single_environments()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from legible.engines import Engine, LocalProcesses
 from legible.environments import Env, EnvironmentSpec, ObservationEncoder
 from legible.play import Observations, stage_seeds
-from legible.policies import Policy
+from legible.policies import Policy, acting
+from legible.policies.choices import as_shown
 from legible.study.running import run_within_limit
 
 PROBE_STEPS = 64
@@ -44,8 +46,15 @@ def fingerprint_of(
         observations, rewards = run_within_limit(where, _walk, environment, seed, time_limit, what)
     digest = hashlib.sha256(observations.tobytes())
     digest.update(rewards.tobytes())
-    digest.update(np.asarray(policy.scores(observations), np.float32).tobytes())
+    digest.update(np.asarray(_answers(policy, observations), np.float32).tobytes())
     return digest.hexdigest()[:32]
+
+
+def _answers(policy: Policy, observations: Observations) -> NDArray[Any]:
+    if policy.kind != "none":
+        return np.asarray(policy.scores(observations))
+    actor = acting(policy)
+    return actor.predict(as_shown(actor, observations))[0]
 
 
 def _walk(environment: EnvironmentSpec | Env, seed: int) -> tuple[Observations, NDArray[np.float64]]:

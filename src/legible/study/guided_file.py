@@ -13,7 +13,7 @@ from legible.errors import LegibleError
 from legible.files import read_json, sha256_of, write_json
 from legible.guidance import GuidedPolicy
 from legible.improvement import Improvement
-from legible.policies import NetworkPolicy
+from legible.policies.policy_file import why_not_saved
 
 _RULES, _NETWORK = "composition.json", "guided.safetensors"
 
@@ -36,7 +36,7 @@ def save_guided_policy(folder: Path, guided: GuidedPolicy, improvement: Improvem
     cannot be written: its rules are in ``composition.json``.
     """
     checksum = None
-    if isinstance(guided.network, NetworkPolicy):
+    if why_not_saved(guided.network) is None:
         gain = {**asdict(improvement.effect), "may_be_chance": improvement.effect.low <= 0}
         guided.save(folder / _NETWORK, metadata={"legible.gain": gain})
         checksum = sha256_of(folder / _NETWORK)

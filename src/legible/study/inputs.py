@@ -19,10 +19,12 @@ from typing import Any
 import legible
 from legible.environments import EnvironmentSpec, ObservationEncoder
 from legible.errors import LegibleError
+from legible.evaluation.objectives import check_objectives
 from legible.features import FeatureSpace
 from legible.files import write_text
 from legible.guidance import GuidedPolicy
-from legible.policies import NetworkPolicy, Policy, UnclearPolicyError, load_policy, save_policy
+from legible.policies import Policy, UnclearPolicyError, load_policy, save_policy
+from legible.policies.policy_file import why_not_saved
 from legible.relations import RelationsText
 from legible.settings import StudySettings
 from legible.study.folder import StudyFolder, environment_of, names_text, read_names, survives_json
@@ -94,6 +96,10 @@ class StudyInputs:
     rules: tuple[str, ...]
     veto: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        asked = self.settings.evaluation
+        check_objectives(asked.objective, asked.constraint, self.settings.play)  # hours before they are needed
+
     def identity(self) -> dict[str, Any]:
         """What makes this study, as plain data: two studies in which it differs are never mixed."""
         lost = self._lost_arguments()
@@ -129,10 +135,10 @@ class StudyInputs:
         """Put policy, relations and names into the folder; returns the files."""
         written = []
         policy, file = self.policy, folder / "policy.safetensors"
-        if isinstance(policy, GuidedPolicy) and isinstance(policy.network, NetworkPolicy):
+        if isinstance(policy, GuidedPolicy) and why_not_saved(policy.network) is None:
             policy.save(file)
             written.append(file)
-        elif isinstance(policy, NetworkPolicy):
+        elif why_not_saved(policy) is None:
             written.append(save_policy(policy, file))
         if self.relations:
             (folder / "relations").mkdir(exist_ok=True)

@@ -11,12 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from legible.errors import LegibleError
 from legible.evaluation import Reference, References, compare_references
 from legible.evaluation.references import plain_references
 from legible.files import DamagedFileError, read_json, write_json
-from legible.play import STAGES, Known, check_policy
-from legible.policies import Policy
+from legible.play import STAGES, Experiences, Known, check_policy
+from legible.policies import Policy, with_choices
 from legible.study.fingerprint import fingerprint_of
 from legible.study.inputs import found_again, load_policy_for
 
@@ -40,6 +42,7 @@ def compare_with_references(study: Study, others: Sequence[Reference]) -> Refere
         study.improvement.final_blocks,
         seed=study.seed,
         settings=settings.references,
+        objective=settings.evaluation.objective,
         alpha=settings.evaluation.alpha,
         most_failed=settings.most_failed,
         notes=[left_out] if left_out else [],
@@ -48,8 +51,16 @@ def compare_with_references(study: Study, others: Sequence[Reference]) -> Refere
 
 
 def _plain_references(study: Study) -> tuple[list[Reference], str]:
-    names = [action.name for action in study.space.actions]
-    return plain_references([names], study.settings.references.most_constants)
+    space = study.space
+    names = [space.action_names[group.choices] for group in space.groups]
+    return plain_references(names, study.settings.references.most_constants, _typical_choices(study.experiences))
+
+
+def _typical_choices(experiences: Experiences) -> list[int]:
+    """For every group of choices the one that the policy takes most often."""
+    space, chosen = experiences.space, experiences.actions.reshape(len(experiences), -1)
+    counts = [np.bincount(chosen[:, g], minlength=len(space.actions)) for g in range(len(space.groups))]
+    return [int(np.argmax(count)) for count in counts]
 
 
 @dataclass(frozen=True)
@@ -83,10 +94,15 @@ class OtherPolicies:
         for name, source in given.items():
             if name in taken:
                 raise LegibleError(f"--other {name}=…: this name is taken; give the policy another one.")
-            policy = load_policy_for(self._study.environment, source)
+            policy = with_choices(load_policy_for(self._study.environment, source), self._study.space)
             path = found_again(str(source)) if isinstance(source, (str, Path)) else ""
             entries[name], self._loaded[name] = _Entry(name, path, self._identify(policy)), policy
         write_json(self._path, {"others": [asdict(entry) for entry in entries.values()]}, self._key)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The paths or addresses of those that were given by one, by name."""
+        return {entry.name: entry.source for entry in self._entries() if entry.source}
 
     def references(self, *, load: bool) -> list[Reference]:
         """Return them as references; without `load` their episodes can only be read."""
@@ -116,7 +132,8 @@ class OtherPolicies:
                     f"the other policy {entry.name!r} was an object in memory, which the folder cannot hold; give it "
                     f"again, or delete {self._path} to go on without other policies."
                 )
-            policy = load_policy_for(self._study.environment, entry.source, typed=self._typed)
+            loaded = load_policy_for(self._study.environment, entry.source, typed=self._typed)
+            policy = with_choices(loaded, self._study.space)
             if self._identify(policy) != entry.fingerprint:
                 raise LegibleError(
                     f"{entry.source}: acts otherwise than when it was given as another policy; give it again "
@@ -128,6 +145,6 @@ class OtherPolicies:
     def _identify(self, policy: Policy) -> str:
         """Check that a policy fits, and return its fingerprint."""
         study = self._study
-        check_policy(policy, len(study.space), study.policy.n_actions)
+        check_policy(policy, len(study.space), len(study.space.actions))
         limit = study.settings.time_limit or None
         return fingerprint_of(policy, study.environment, engine=study.engine, time_limit=limit)

@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from legible.engines import Engine, LocalProcesses
-from legible.environments import EnvironmentSpec, ObservationEncoder, count_actions, resolve_names
+from legible.environments import EnvironmentSpec, resolve_names
 from legible.evaluation import Evaluation, References, Runner, evaluate
 from legible.evaluation.units import Setup, usual_rows
 from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
 from legible.features import FeatureSpace, deciles
 from legible.guidance import GuidedPolicy
-from legible.hypotheses import SourceInput, open_sources
 from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
-from legible.play import STAGES, Experiences, Known, check_policy, stage_seeds
+from legible.play import STAGES, Experiences, Known, check_studied, environment_for, stage_seeds
 from legible.play.experiences import ExperienceSetup
 from legible.policies import Policy
 from legible.relations import (
@@ -45,20 +44,23 @@ from legible.study.baselines import (
     read_played_baselines,
     write_played_baselines,
 )
+from legible.study.choices import cut_experiences, player_of, read_relations
 from legible.study.collecting import collect_in_units
 from legible.study.estimate import expected_episodes, settings_for
 from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
 from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
+from legible.study.mistakes import LooksForMistakes
 from legible.study.references import OtherPolicies, compare_with_references
 from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
+from legible.study.sources import sources_of
 
 _REPORT = "legible.report:write_report"  # the report knows the study, so the study knows it by its name only
 T = TypeVar("T")
 
 
-class Study:
+class Study(LooksForMistakes):
     """One study of one policy in one environment.
 
     Parameters
@@ -129,6 +131,7 @@ class Study:
         self.environment = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
         self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options)
+        self.environment = environment_for(self.policy, self.environment)
         self.seed = seed
         self.engine = engine or LocalProcesses()
         self.progress = progress or ignore_progress
@@ -212,8 +215,7 @@ class Study:
         """Make the environment once: check the policy, decide on names and relations, take the fingerprint."""
         env = self.environment.make()
         try:
-            encoder = ObservationEncoder.of(env.observation_space)
-            check_policy(self.policy, encoder.width, count_actions(env.action_space))
+            check_studied(self.policy, env)
             named = resolve_names(env, names)
             chosen = resolve_relations(env, named.space, relations)
             limit = self.settings.time_limit or None
@@ -290,9 +292,10 @@ class Study:
             improvement = self.improve()
             self.play_references(others)
             self.explain()
-            if baselines:
-                for kind in BASELINES:
-                    self.play_baseline(kind)
+            if self.looks_for_mistakes():
+                self.find_mistakes()
+            for kind in BASELINES if baselines else ():
+                self.play_baseline(kind)
             if report:
                 self.write_report()
         return improvement
@@ -314,7 +317,7 @@ class Study:
             self._refuse_if_reading("no experiences have been collected")
             play = self.settings.play
             found = collect_in_units(
-                ExperienceSetup(self.policy, self.environment, play.epsilon, play.sample, play.batch, play.step_limit),
+                ExperienceSetup.of(self._player(), self.environment, play),
                 stage_seeds(self.seed, "experiences", 0, self.settings.episodes),
                 self._names,
                 unit_episodes=play.unit_episodes,
@@ -325,8 +328,12 @@ class Study:
                 key=self._key,
                 progress=self.progress,
             )
-            found.save(path, self._key)
+            cut_experiences(found, self._relation_texts).save(path, self._key)
         return Experiences.load(path, self._key)
+
+    def _player(self) -> Policy:
+        """The policy as one that scores all choices."""
+        return player_of(self.policy, self._early_space, self.folder / "experiences.npz", lambda: self.space)
 
     @property
     def _key(self) -> str:
@@ -342,12 +349,9 @@ class Study:
     def relations(self) -> tuple[MetamorphicRelation, ...]:
         """The metamorphic relations."""
         if "relations" not in self._done:
-            self._done["relations"] = self._load_relations()
+            self._done["relations"] = read_relations(self._relation_texts, self._early_space, self.space)
         found: tuple[MetamorphicRelation, ...] = self._done["relations"]
         return found
-
-    def _load_relations(self) -> tuple[MetamorphicRelation, ...]:
-        return tuple(relation for text in self._relation_texts for relation in text.relations(self.space))
 
     # Step 1: rules.
 
@@ -368,7 +372,7 @@ class Study:
             seen = self.experiences
             intervals = share_cuts(deciles(seen.space, seen.observations), seen.space, self.relations)
             mining = mine(
-                self.policy,
+                self._player(),
                 seen,
                 seed=self.seed,
                 settings=self.settings.mining,
@@ -404,6 +408,8 @@ class Study:
     def evaluate(self) -> Evaluation:
         """Step 3: guide the policy with every rule set and compare returns; generalises first."""
         self.generalise()
+        if self.learns_from_mistakes:
+            self.find_mistakes()
         return self._do("evaluation", self._evaluate)
 
     @property
@@ -412,15 +418,11 @@ class Study:
         return self._read("evaluation", self._evaluate)
 
     def _evaluate(self) -> Evaluation:
-        known = SourceInput(
-            self.policy, self.experiences, self.mining, self.relations, self._rules_of(self._rules), self.seed
-        )
-        names = [name.strip() for name in self.settings.sources.split(",") if name.strip()]
         return evaluate(
             self.setup(),
             seed=self.seed,
             settings=self.settings.evaluation,
-            sources=open_sources(names, known),
+            sources=sources_of(self, self._rules_of(self._rules)),
             run=self.runner("screening", "confirmation", rule_sets=len(self.rule_sets)),
         )
 
@@ -428,7 +430,7 @@ class Study:
         """What units of work share: policy, environment, and what they are guided with."""
         play = self.settings.play
         rows = usual_rows(play) if self.settings.evaluation.method == "racing" else 0
-        return Setup(self.policy, self.environment, tuple(treatments), play, rows)
+        return Setup(self._player(), self.environment, tuple(treatments), play, rows)
 
     def runner(self, *stages: str, of: int = 0, rule_sets: int = 0) -> Runner:
         """Return how units are run for this study: on its engine, and no unit that the folder holds.
@@ -486,8 +488,8 @@ class Study:
 
     def guided_policy(self, seed: int = 0) -> GuidedPolicy:
         """The policy with the composition that `improve` found; without any rule where none helped."""
-        precedence = self.settings.play.precedence
-        return GuidedPolicy(self.policy, self.improvement.composition, self.space, precedence=precedence, seed=seed)
+        rules, play = self.improvement.composition, self.settings.play
+        return GuidedPolicy(self.policy, rules, self.space, precedence=play.precedence, enforce=play.enforce, seed=seed)
 
     # References.
 
@@ -510,6 +512,11 @@ class Study:
     def references(self) -> References:
         """How random play, constant choices and other policies do beside the policy and the guided policy."""
         return self._read("references", self._compare_references)
+
+    @property
+    def other_policies(self) -> dict[str, str]:
+        """The paths or addresses of other policies that it is compared with, by name."""
+        return self._others.sources
 
     def _compare_references(self) -> References:
         return compare_with_references(self, self._others.references(load=not self._reading))

@@ -8,7 +8,8 @@
 - `networks`, `adam`, `replay`, `gradient_step`, `random_numbers`: what the algorithms are made of.
 - `fused`, `cuda_graphs`: the same on a GPU, in few launches.
 - `check_fused`: the fused kernels against double precision, and their times.
-- `sb3`: one policy with Stable-Baselines3, and policies as its zip files.
+- `sb3`, `sb3_checkpoint`: one policy with Stable-Baselines3, and policies as its zip files.
+- `continuous`: hyperparameters for continuous actions.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from legible.imports import lazy_names
 
 if TYPE_CHECKING:
     from legible.training.checkpoint import load_checkpoint, remove_checkpoint, save_checkpoint
+    from legible.training.continuous import ContinuousPpoSettings, SacSettings, Td3Settings
     from legible.training.dqn import DqnFleet, DqnSettings
     from legible.training.fleet import Fleet, FleetProgress
     from legible.training.plan import (
@@ -32,10 +34,12 @@ if TYPE_CHECKING:
     )
     from legible.training.ppo import PpoFleet, PpoSettings
     from legible.training.presets import Preset, preset, short_name
-    from legible.training.sb3 import TrainingError, TrainingResult, export_sb3, sb3_arguments, train
+    from legible.training.sb3 import TrainingResult, choose_algorithm, export_sb3, sb3_arguments, train
+    from legible.training.sb3_checkpoint import TrainingError
     from legible.training.slots import FleetError, TrainingSlots, make_training_slots
 
 __all__ = [
+    "ContinuousPpoSettings",
     "DqnFleet",
     "DqnSettings",
     "Fleet",
@@ -47,9 +51,12 @@ __all__ = [
     "PpoFleet",
     "PpoSettings",
     "Preset",
+    "SacSettings",
+    "Td3Settings",
     "TrainingError",
     "TrainingResult",
     "TrainingSlots",
+    "choose_algorithm",
     "evaluate_policy",
     "export_sb3",
     "load_checkpoint",
@@ -69,6 +76,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "checkpoint": ("load_checkpoint", "remove_checkpoint", "save_checkpoint"),
+        "continuous": ("ContinuousPpoSettings", "SacSettings", "Td3Settings"),
         "dqn": ("DqnFleet", "DqnSettings"),
         "fleet": ("Fleet", "FleetProgress"),
         "plan": (
@@ -82,7 +90,8 @@ __getattr__ = lazy_names(
         ),
         "ppo": ("PpoFleet", "PpoSettings"),
         "presets": ("Preset", "preset", "short_name"),
-        "sb3": ("TrainingError", "TrainingResult", "export_sb3", "sb3_arguments", "train"),
+        "sb3": ("TrainingResult", "choose_algorithm", "export_sb3", "sb3_arguments", "train"),
+        "sb3_checkpoint": ("TrainingError",),
         "slots": ("FleetError", "TrainingSlots", "make_training_slots"),
     },
 )

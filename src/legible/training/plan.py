@@ -25,7 +25,9 @@ from numpy.typing import NDArray
 
 from legible.environments import EnvironmentSpec, feature_space_of
 from legible.play import PolicyChooser, episode_seeds, make_slots, play_episodes
-from legible.policies import NetworkPolicy, Plain, load_policy, save_policy
+from legible.play.acting import ActingChooser
+from legible.play.slots import make_space_slots
+from legible.policies import NetworkPolicy, Plain, Policy, acting, load_policy, save_policy
 from legible.training.dqn import Backend, DqnFleet, DqnSettings
 from legible.training.fleet import Fleet
 from legible.training.networks import NetworkShape, layers_of_row, row_of_layers
@@ -38,6 +40,7 @@ Settings: TypeAlias = DqnSettings | PpoSettings
 EVALUATION_EPISODES = 250
 _EVALUATION_SEED = 20_250  # of the episodes on which every policy of the zoo is measured
 _EVALUATION_SLOTS = 125
+_ACTING_SLOTS = 10
 
 
 @dataclass(frozen=True)
@@ -227,13 +230,18 @@ class PolicyEvaluation:
 
 
 def evaluate_policy(
-    policy: NetworkPolicy, environment: EnvironmentSpec, n_episodes: int = EVALUATION_EPISODES
+    policy: Policy, environment: EnvironmentSpec, n_episodes: int = EVALUATION_EPISODES
 ) -> PolicyEvaluation:
     """Play episodes greedily, the same ones for every policy."""
-    slots = make_slots(environment, min(_EVALUATION_SLOTS, n_episodes))
     seeds = episode_seeds(_EVALUATION_SEED, 0, n_episodes)
-    played = play_episodes(slots, PolicyChooser(policy, seeds), seeds)
-    slots.close()
+    if acting(policy).kind == "none":
+        space_slots = make_space_slots(environment, min(_ACTING_SLOTS, n_episodes))
+        played = play_episodes(space_slots, ActingChooser(policy, space_slots, seeds), seeds)
+        space_slots.close()
+    else:
+        slots = make_slots(environment, min(_EVALUATION_SLOTS, n_episodes))
+        played = play_episodes(slots, PolicyChooser(policy, seeds), seeds)
+        slots.close()
     error = float(played.returns.std(ddof=1) / math.sqrt(n_episodes)) if n_episodes > 1 else math.nan
     known = played.success[~np.isnan(played.success)]
     success = float(known.mean()) if known.size else None

@@ -2,14 +2,25 @@
 
 What the appendix does not name is Stable-Baselines3's default. The number of environments side by side and the scale
 of PPO's rewards in PAC-Man are not in the appendix either; they are those of the authors' programs.
+
+- `preset`: how a policy for an environment is trained, a `Preset`.
+- `ALGORITHMS`, `fitting_algorithms`: the algorithms, and those for a space of actions.
+- `short_name`: the name of an environment without namespace and version.
+
+Continuous tasks have settings in the manner of the RL Zoo's, and two budgets: a short one after which a policy does
+something sensible, and a longer one after which it is good.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeAlias, get_args
+
+from gymnasium import spaces
 
 from legible.errors import LegibleError
+from legible.training.continuous import ContinuousPpoSettings, SacSettings, Td3Settings
 from legible.training.dqn import DqnSettings
 from legible.training.ppo import PpoSettings
 
@@ -54,7 +65,9 @@ DEFAULT_DQN = DqnSettings(buffer_size=100_000, learning_starts=1000, target_upda
 DEFAULT_PPO = PpoSettings(n_steps=512, n_envs=4)
 
 HIGHWAY_SCENARIOS = ("highway", "merge", "roundabout", "intersection")
-Algorithm = Literal["dqn", "ppo"]
+Algorithm = Literal["dqn", "ppo", "sac", "td3"]
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
+AnySettings: TypeAlias = DqnSettings | PpoSettings | SacSettings | Td3Settings
 
 
 @dataclass(frozen=True)
@@ -69,11 +82,17 @@ class Preset:
         Environment steps of a training.
     reward_scale
         What rewards are multiplied by while training.
+    long_steps
+        Environment steps of a longer training, where one is worth it.
+    normalised
+        Whether observations and rewards are normalised while training.
     """
 
-    settings: DqnSettings | PpoSettings
+    settings: AnySettings
     total_steps: int
     reward_scale: float = 1.0
+    long_steps: int | None = None
+    normalised: bool = False
 
 
 def short_name(env_id: str) -> str:
@@ -87,19 +106,52 @@ def short_name(env_id: str) -> str:
     return stem if dash and version.isdigit() else name
 
 
-def preset(env_id: str, algorithm: Algorithm) -> Preset:
+def fitting_algorithms(action_space: spaces.Space[Any]) -> tuple[Algorithm, ...]:
+    """The algorithms that can train on a space of actions, the one that is taken by default first.
+
+    >>> fitting_algorithms(spaces.Discrete(2)), fitting_algorithms(spaces.Box(-1, 1, (2,)))
+    (('dqn', 'ppo'), ('sac', 'td3', 'ppo'))
+    """
+    match action_space:
+        case spaces.Discrete():
+            return ("dqn", "ppo")
+        case spaces.MultiDiscrete() | spaces.MultiBinary():
+            return ("ppo",)
+        case spaces.Box():
+            # SAC and TD3 stretch actions between -1 and 1 to the bounds of the space.
+            return ("sac", "td3", "ppo") if action_space.is_bounded() else ("ppo",)
+    return ()
+
+
+def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Preset:
     """How the paper trained policies for an environment, or a sensible way where it did not.
 
+    Parameters
+    ----------
+    env_id
+        The environment's id.
+    algorithm
+        The algorithm; SAC and TD3 are for continuous actions only.
+    continuous
+        Whether actions are continuous.
+
+    Examples
+    --------
     >>> preset("legible/PacmanOriginal-v0", "dqn").total_steps
     5000000
     >>> preset("legible/PacmanSmall-v0", "ppo").reward_scale
     0.01
     >>> preset("CartPole-v1", "dqn").settings.hidden
     (64, 64)
+    >>> preset("Pendulum-v1", "sac").total_steps, preset("Pendulum-v1", "sac").long_steps
+    (10000, 30000)
     """
-    if algorithm not in ("dqn", "ppo"):
-        raise LegibleError(f"the algorithm is 'dqn' or 'ppo', not {algorithm!r}.")
+    if algorithm not in ALGORITHMS:
+        raise LegibleError(f"the algorithm is one of {', '.join(ALGORITHMS)}, not {algorithm!r}.")
     name = short_name(env_id).lower()
+    if continuous or algorithm in {"sac", "td3"}:
+        own = _CONTINUOUS.get(name.removesuffix("continuous"), {})
+        return own.get(algorithm) or _OTHER_CONTINUOUS[algorithm]
     if name.startswith("pacman"):
         steps = 5_000_000 if name.startswith("pacmanoriginal") else 2_500_000
         if algorithm == "dqn":
@@ -108,3 +160,101 @@ def preset(env_id: str, algorithm: Algorithm) -> Preset:
     if algorithm == "dqn" and name.startswith(HIGHWAY_SCENARIOS):
         return Preset(HIGHWAY_DQN, 500_000)
     return Preset(DEFAULT_DQN if algorithm == "dqn" else DEFAULT_PPO, 100_000)
+
+
+# --- Continuous actions ----------------------------------------------------------------------------------------------
+
+_OTHER_CONTINUOUS: Mapping[Algorithm, Preset] = {
+    "sac": Preset(SacSettings(learning_starts=1000), 50_000, long_steps=500_000),
+    "td3": Preset(Td3Settings(learning_starts=1000), 50_000, long_steps=500_000),
+    "ppo": Preset(ContinuousPpoSettings(n_steps=512, n_envs=4), 200_000, long_steps=2_000_000, normalised=True),
+}
+_CONTINUOUS: Mapping[str, Mapping[Algorithm, Preset]] = {
+    "pendulum": {
+        "sac": Preset(SacSettings(learning_rate=1e-3, hidden=(64, 64)), 10_000, long_steps=30_000),
+        "td3": Preset(Td3Settings(learning_starts=1000, hidden=(64, 64)), 10_000, long_steps=30_000),
+        "ppo": Preset(
+            ContinuousPpoSettings(
+                learning_rate=1e-3, n_steps=1024, gamma=0.9, n_envs=4, use_sde=True, sde_sample_freq=4
+            ),
+            100_000,
+            long_steps=300_000,
+        ),
+    },
+    # The reward lies far away and every push costs: only exploration that keeps its direction finds it.
+    "mountaincar": {
+        "sac": Preset(
+            SacSettings(
+                buffer_size=50_000,
+                learning_starts=0,
+                batch_size=512,
+                tau=0.01,
+                gamma=0.9999,
+                train_freq=32,
+                gradient_steps=32,
+                ent_coef=0.1,
+                use_sde=True,
+                log_std_init=-3.67,
+                hidden=(64, 64),
+            ),
+            30_000,
+            long_steps=100_000,
+        ),
+        "td3": Preset(
+            Td3Settings(learning_starts=1000, action_noise=0.5, correlated_noise=True), 50_000, long_steps=300_000
+        ),
+        "ppo": Preset(
+            ContinuousPpoSettings(
+                learning_rate=7.77e-5,
+                n_steps=8,
+                batch_size=8,
+                gamma=0.9999,
+                gae_lambda=0.9,
+                clip_range=0.1,
+                ent_coef=0.00429,
+                vf_coef=0.19,
+                max_grad_norm=5.0,
+                use_sde=True,
+                log_std_init=-3.29,
+            ),
+            20_000,
+            long_steps=100_000,
+            normalised=True,
+        ),
+    },
+    "lunarlander": {
+        "sac": Preset(SacSettings(learning_starts=5000, tau=0.01), 60_000, long_steps=500_000),
+        "td3": Preset(Td3Settings(learning_starts=5000, gamma=0.98), 60_000, long_steps=300_000),
+        "ppo": Preset(
+            ContinuousPpoSettings(n_steps=1024, n_epochs=4, gamma=0.999, gae_lambda=0.98, ent_coef=0.01, n_envs=16),
+            300_000,
+            long_steps=1_000_000,
+        ),
+    },
+    "bipedalwalker": {
+        "sac": Preset(
+            SacSettings(learning_rate=7.3e-4, learning_starts=5000, tau=0.02, gamma=0.98),
+            100_000,
+            long_steps=500_000,
+        ),
+        "td3": Preset(Td3Settings(learning_starts=5000, gamma=0.98), 100_000, long_steps=1_000_000),
+        "ppo": Preset(
+            ContinuousPpoSettings(n_steps=1024, gamma=0.999, clip_range=0.18, n_envs=16),
+            500_000,
+            long_steps=5_000_000,
+            normalised=True,
+        ),
+    },
+    "invertedpendulum": {
+        "sac": Preset(SacSettings(learning_starts=1000, hidden=(64, 64)), 30_000, long_steps=100_000),
+        "td3": Preset(Td3Settings(learning_starts=1000, hidden=(64, 64)), 30_000, long_steps=100_000),
+        "ppo": Preset(
+            ContinuousPpoSettings(n_steps=256, n_envs=4, gamma=0.999), 60_000, long_steps=200_000, normalised=True
+        ),
+    },
+    "walker2d": {
+        "sac": Preset(SacSettings(learning_starts=5000), 100_000, long_steps=1_000_000),
+        "td3": Preset(Td3Settings(learning_starts=5000), 100_000, long_steps=1_000_000),
+        "ppo": Preset(ContinuousPpoSettings(n_steps=512, n_envs=4), 300_000, long_steps=2_000_000, normalised=True),
+    },
+}

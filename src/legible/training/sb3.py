@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -23,23 +23,31 @@ from torch import nn
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.imports import needs_extra
-from legible.policies import Activation, NetworkPolicy, OneHot, Plain, load_policy, save_policy
+from legible.policies import (
+    Activation,
+    NetworkPolicy,
+    Normalisation,
+    OneHot,
+    Plain,
+    load_policy,
+    save_normalisation,
+    save_policy,
+)
+from legible.policies.vec_normalize import normalisation_of_vec_normalize
 from legible.streams import check_seed
+from legible.training.continuous import ContinuousPpoSettings, SacSettings, Td3Settings
 from legible.training.dqn import DqnSettings
 from legible.training.plan import EVALUATION_EPISODES, PolicyEvaluation, action_names, evaluate_policy
 from legible.training.ppo import PpoSettings
-from legible.training.presets import Algorithm, Preset, preset
+from legible.training.presets import Algorithm, AnySettings, Preset, fitting_algorithms, preset
+from legible.training.sb3_checkpoint import Checkpoint, Model, TrainingError
 
 with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"):
-    from stable_baselines3 import DQN, PPO
-    from stable_baselines3.common.buffers import ReplayBuffer
+    from stable_baselines3 import DQN, PPO, SAC, TD3
     from stable_baselines3.common.callbacks import BaseCallback
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+    from stable_baselines3.common.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
-Model: TypeAlias = DQN | PPO
-# What a model counts while it learns, beside its parameters.
-_COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num", "exploration_rate")
-_REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 _DQN_NAMES = (
     "learning_rate",
     "buffer_size",
@@ -66,48 +74,79 @@ _PPO_NAMES = (
     "vf_coef",
     "max_grad_norm",
 )
-
-
-class TrainingError(LegibleError):
-    """A training that cannot be done or gone on with, or a policy that cannot be exported."""
+_OFF_POLICY_NAMES = (
+    "learning_rate",
+    "buffer_size",
+    "learning_starts",
+    "batch_size",
+    "tau",
+    "gamma",
+    "train_freq",
+    "gradient_steps",
+)
+# By the class of the settings: what is trained, and the names of its arguments.
+_KINDS: dict[type[AnySettings], tuple[type[Model], tuple[str, ...]]] = {
+    DqnSettings: (DQN, _DQN_NAMES),
+    PpoSettings: (PPO, _PPO_NAMES),
+    ContinuousPpoSettings: (PPO, (*_PPO_NAMES, "use_sde", "sde_sample_freq")),
+    SacSettings: (SAC, (*_OFF_POLICY_NAMES, "ent_coef", "use_sde")),
+    Td3Settings: (TD3, (*_OFF_POLICY_NAMES, "policy_delay", "target_policy_noise", "target_noise_clip")),
+}
+_ACTING_EPISODES = 50  # policies without scores play one observation at a time
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What came out of a training."""
+    """What came out of a training.
+
+    Parameters
+    ----------
+    zip, safetensors
+        The files.
+    steps
+        Environment steps that were taken.
+    evaluation
+        How the policy plays.
+    normalisation
+        The file with what observations were normalised with, if they were.
+    """
 
     zip: Path
     safetensors: Path
     steps: int
     evaluation: PolicyEvaluation
+    normalisation: Path | None = None
 
 
-def sb3_arguments(settings: DqnSettings | PpoSettings) -> dict[str, Any]:
-    """The hyperparameters as arguments of ``DQN`` or ``PPO``, with the networks' shape among them.
+def sb3_arguments(settings: AnySettings) -> dict[str, Any]:
+    """The hyperparameters as arguments of ``DQN``, ``PPO``, ``SAC`` or ``TD3``, with the networks' shape among them.
 
     >>> from legible.training.presets import PACMAN_DQN
     >>> arguments = sb3_arguments(PACMAN_DQN)
     >>> arguments["gradient_steps"], arguments["policy_kwargs"]["net_arch"]
     (-1, [256, 256])
     """
-    names = _DQN_NAMES if isinstance(settings, DqnSettings) else _PPO_NAMES
+    _, names = _KINDS[type(settings)]
     arguments = {name: getattr(settings, name) for name in names}
     arguments["policy_kwargs"] = {"net_arch": list(settings.hidden), "activation_fn": nn.ReLU}
+    if isinstance(settings, ContinuousPpoSettings | SacSettings):
+        arguments["policy_kwargs"]["log_std_init"] = settings.log_std_init
     return arguments
 
 
 def train(
     env: str | EnvironmentSpec,
-    algo: Algorithm = "dqn",
+    algo: Algorithm | None = None,
     steps: int | None = None,
     seed: int = 0,
     *,
     out: str | os.PathLike[str],
-    settings: DqnSettings | PpoSettings | None = None,
+    settings: AnySettings | None = None,
     reward_scale: float | None = None,
+    long: bool = False,
     device: str = "cpu",
     checkpoint_steps: int = 100_000,
-    n_episodes: int = EVALUATION_EPISODES,
+    n_episodes: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> TrainingResult:
     """Train one policy with Stable-Baselines3.
@@ -121,23 +160,27 @@ def train(
     env
         The environment: an id, ``module:factory``, or a specification with arguments.
     algo
-        ``"dqn"`` or ``"ppo"``.
+        ``"dqn"`` for Discrete actions, ``"sac"`` or ``"td3"`` for Box actions, ``"ppo"`` for any; by default the first
+        that fits (`legible.training.presets.fitting_algorithms`).
     steps
         Environment steps; by default the preset's.
     seed
         Seed of the networks, the exploration and the environments.
     out
-        Where to, without or with a suffix: ``out.zip`` and ``out.safetensors`` are written.
+        Where to, without or with a suffix: ``out.zip`` and ``out.safetensors`` are written; what observations were
+        normalised with, if they were, goes into ``out.normalisation.npz``, too, for the zip.
     settings
         Hyperparameters; by default the preset's.
     reward_scale
         What rewards are multiplied by while training; by default the preset's.
+    long
+        Take the preset's longer training, where it has one.
     device
         Where PyTorch computes; for networks this small the CPU is fastest.
     checkpoint_steps
         Environment steps between two checkpoints.
     n_episodes
-        Episodes on which the finished policy is measured.
+        Episodes on which the finished policy is measured; by default 250, and 50 where it has no scores.
     on_progress
         Called now and then with the steps taken and the steps in all.
 
@@ -147,12 +190,13 @@ def train(
         The files, and how the policy plays.
     """
     spec = env if isinstance(env, EnvironmentSpec) else EnvironmentSpec(env)
-    plan = _preset_with(spec, algo, steps, settings, reward_scale)
+    algo, continuous = choose_algorithm(spec, algo)
+    plan = _preset_with(preset(spec.name, algo, continuous=continuous), algo, steps, settings, reward_scale, long=long)
     stem = _stem(out)
     stem.parent.mkdir(parents=True, exist_ok=True)
     environments = _environments(spec, plan)
     try:
-        checkpoint = _Checkpoint(stem, _description(spec, algo, plan, check_seed(seed)))
+        checkpoint = Checkpoint(stem, _description(spec, algo, plan, check_seed(seed)))
         model = _new_model(environments, plan, seed, device)
         checkpoint.restore(model)
         remaining = plan.total_steps - model.num_timesteps
@@ -166,18 +210,45 @@ def train(
     return trained
 
 
+def choose_algorithm(spec: EnvironmentSpec, algo: Algorithm | None) -> tuple[Algorithm, bool]:
+    """The algorithm, checked against the environment's actions, and whether these are continuous."""
+    env = spec.make()
+    space = env.action_space
+    env.close()
+    fitting = fitting_algorithms(space)
+    if not fitting:
+        raise TrainingError(
+            f"{spec.name}: no algorithm trains on actions of a {type(space).__name__} space; Discrete, MultiDiscrete, "
+            "MultiBinary and Box can be trained, and a wrapper can turn others into one of them (--wrap)."
+        )
+    if algo is not None and algo not in fitting:
+        raise TrainingError(
+            f"{spec.name}: {algo} cannot train on the actions {space}; use {_one_of(fitting)} (--algo)."
+        )
+    return algo or fitting[0], isinstance(space, spaces.Box)
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def _preset_with(
-    spec: EnvironmentSpec,
+    plan: Preset,
     algo: Algorithm,
     steps: int | None,
-    settings: DqnSettings | PpoSettings | None,
+    settings: AnySettings | None,
     reward_scale: float | None,
+    *,
+    long: bool,
 ) -> Preset:
-    plan = preset(spec.name, algo)
     if settings is not None:
-        if isinstance(settings, DqnSettings) != (algo == "dqn"):
+        if not issubclass(_KINDS[type(settings)][0], _KINDS[type(plan.settings)][0]):
             raise TrainingError(f"{type(settings).__name__} are no hyperparameters of {algo}.")
         plan = dataclasses.replace(plan, settings=settings)
+    if long:
+        if steps is not None:
+            raise TrainingError("say either how many steps or that the training is to be long, not both.")
+        steps = plan.long_steps or plan.total_steps
     if steps is not None:
         if steps < 1:
             raise TrainingError(f"a training takes at least one step, got {steps}.")
@@ -199,12 +270,19 @@ def _environments(spec: EnvironmentSpec, plan: Preset) -> VecEnv:
             return env
         return gymnasium.wrappers.TransformReward(env, lambda reward: scale * float(reward))
 
-    return DummyVecEnv([make] * plan.settings.n_envs)
+    environments = DummyVecEnv([make] * plan.settings.n_envs)
+    return VecNormalize(environments, gamma=plan.settings.gamma) if plan.normalised else environments
 
 
 def _new_model(environments: VecEnv, plan: Preset, seed: int, device: str) -> Model:
-    kind = DQN if isinstance(plan.settings, DqnSettings) else PPO
-    model: Model = kind("MlpPolicy", environments, seed=seed, device=device, **sb3_arguments(plan.settings))
+    settings = plan.settings
+    kind: type[Any] = _KINDS[type(settings)][0]
+    arguments = sb3_arguments(settings)
+    if isinstance(settings, Td3Settings):
+        n = environments.action_space.shape or (1,)
+        noise = OrnsteinUhlenbeckActionNoise if settings.correlated_noise else NormalActionNoise
+        arguments["action_noise"] = noise(np.zeros(n), np.full(n, settings.action_noise))
+    model: Model = kind("MlpPolicy", environments, seed=seed, device=device, **arguments)
     return model
 
 
@@ -219,91 +297,18 @@ def _description(spec: EnvironmentSpec, algo: str, plan: Preset, seed: int) -> d
                 "reward_scale": plan.reward_scale,
                 "steps": plan.total_steps,
                 "seed": seed,
+                **({"normalised": True} if plan.normalised else {}),
             }
         )
     )
     return written
 
 
-class _Checkpoint:
-    """A folder with the model, its replay buffer and what it is a checkpoint of."""
-
-    def __init__(self, stem: Path, description: dict[str, Any]) -> None:
-        self._folder = stem.with_name(f"{stem.name}.checkpoint")
-        self._description = description
-
-    def save(self, model: Model) -> None:
-        """Write the checkpoint; a new one replaces the old when it is complete."""
-        number = f"{model.num_timesteps}"
-        self._folder.mkdir(exist_ok=True)
-        model.save(self._folder / f"{number}.zip")
-        if isinstance(model, DQN) and model.replay_buffer is not None:
-            buffer = model.replay_buffer
-            filled = buffer.buffer_size if buffer.full else buffer.pos
-            arrays = {name: getattr(buffer, name)[:filled] for name in _REPLAY}
-            np.savez(self._folder / f"{number}.npz", pos=buffer.pos, full=buffer.full, **arrays)
-        part = self._folder / "checkpoint.json.part"
-        counters = {name: getattr(model, name) for name in _COUNTERS if hasattr(model, name)}
-        part.write_text(json.dumps({"file": number, "training": self._description, "counters": counters}))
-        part.replace(self._folder / "checkpoint.json")
-        for old in self._folder.iterdir():
-            if old.stem != number and old.suffix in (".zip", ".npz"):
-                old.unlink()
-
-    def restore(self, model: Model) -> None:
-        """Bring a new model to where the checkpoint is, if there is one.
-
-        Only numbers are read: Stable-Baselines3's loader of whole models would run code that the zip holds.
-        """
-        written = self._folder / "checkpoint.json"
-        if not written.is_file():
-            return
-        try:
-            document = json.loads(written.read_text())
-            training = document["training"]
-            counters = {name: document["counters"][name] for name in _COUNTERS if hasattr(model, name)}
-            zip_file, arrays_file = (self._folder / f"{int(document['file'])}{end}" for end in (".zip", ".npz"))
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged(written, error) from error
-        if training != self._description:
-            name = next(key for key in self._description if training.get(key) != self._description[key])
-            raise TrainingError(
-                f"{self._folder} is the checkpoint of another training: {name} is {training.get(name)!r} there and "
-                f"{self._description[name]!r} here. Remove it to start again, or choose another output."
-            )
-        try:
-            model.set_parameters(str(zip_file), device=model.device)
-            if isinstance(model, DQN) and model.replay_buffer is not None:
-                _fill(model.replay_buffer, arrays_file)
-        except Exception as error:  # what a damaged file raises depends on where the damage is
-            raise self._damaged(zip_file, error) from error
-        for name, value in counters.items():
-            setattr(model, name, value)
-
-    def _damaged(self, file: Path, error: Exception) -> TrainingError:
-        return TrainingError(f"{file} is damaged ({error!r}); remove {self._folder} to start again.")
-
-    def remove(self) -> None:
-        """Remove the checkpoint."""
-        if not self._folder.is_dir():
-            return
-        for file in self._folder.iterdir():
-            file.unlink()
-        self._folder.rmdir()
-
-
-def _fill(buffer: ReplayBuffer, arrays_file: Path) -> None:
-    with np.load(arrays_file) as arrays:
-        for name in _REPLAY:
-            getattr(buffer, name)[: len(arrays[name])] = arrays[name]
-        buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
-
-
 class _ProgressCallback(BaseCallback):
     """Saves checkpoints and tells how far the training is."""
 
     def __init__(
-        self, checkpoint: _Checkpoint, every: int, total: int, on_progress: Callable[[int, int], None] | None
+        self, checkpoint: Checkpoint, every: int, total: int, on_progress: Callable[[int, int], None] | None
     ) -> None:
         super().__init__()
         self._checkpoint, self._every, self._total, self._on_progress = checkpoint, every, total, on_progress
@@ -325,13 +330,19 @@ class _ProgressCallback(BaseCallback):
 
 
 def _finish(
-    model: Model, spec: EnvironmentSpec, algo: Algorithm, plan: Preset, seed: int, stem: Path, n_episodes: int
+    model: Model, spec: EnvironmentSpec, algo: Algorithm, plan: Preset, seed: int, stem: Path, n_episodes: int | None
 ) -> TrainingResult:
-    """Write both files and measure the policy."""
+    """Write the files and measure the policy that they hold."""
+    zip_file = stem.with_name(f"{stem.name}.zip")
+    part = stem.with_name(f"{stem.name}.part.zip")
+    model.save(part)
+    part.replace(zip_file)
+    normalisation = _save_normalisation(model, stem)
     policy = load_policy(model)
     if not isinstance(policy, NetworkPolicy):
-        raise TrainingError(f"the policy that came out is no plain network but a {type(policy).__name__}.")
-    evaluation = evaluate_policy(policy, spec, n_episodes)
+        policy = load_policy(zip_file)  # without Stable-Baselines3
+    usual = EVALUATION_EPISODES if isinstance(policy, NetworkPolicy) else _ACTING_EPISODES
+    evaluation = evaluate_policy(policy, spec, n_episodes or usual)
     metadata = {
         **_description(spec, algo, plan, seed),
         "algorithm": algo.upper(),
@@ -340,10 +351,6 @@ def _finish(
         "trainer": "stable-baselines3",
         "evaluation": evaluation.as_json(),
     }
-    zip_file = stem.with_name(f"{stem.name}.zip")
-    part = stem.with_name(f"{stem.name}.part.zip")
-    model.save(part)
-    part.replace(zip_file)
     file = save_policy(
         policy,
         stem.with_name(f"{stem.name}.safetensors"),
@@ -351,7 +358,18 @@ def _finish(
         action_names=action_names(spec),
         env_id=spec.name,
     )
-    return TrainingResult(zip_file, file, model.num_timesteps, evaluation)
+    return TrainingResult(zip_file, file, model.num_timesteps, evaluation, normalisation)
+
+
+def _save_normalisation(model: Model, stem: Path) -> Path | None:
+    """Write what observations were normalised with; that of an earlier policy of the same name must not stay."""
+    file, wrapper = stem.with_name(f"{stem.name}.normalisation.npz"), model.get_vec_normalize_env()
+    if wrapper is None:
+        file.unlink(missing_ok=True)
+        return None
+    statistics = normalisation_of_vec_normalize(wrapper)
+    assert isinstance(statistics, Normalisation)  # observations are rows of numbers
+    return save_normalisation(statistics, file)
 
 
 class _SpacesOnly(gymnasium.Env[Any, Any]):
@@ -398,7 +416,7 @@ def export_sb3(policy_path: str | os.PathLike[str] | NetworkPolicy, zip_path: st
     return target
 
 
-def _model_of(policy: NetworkPolicy) -> Model:
+def _model_of(policy: NetworkPolicy) -> DQN | PPO:
     kind = DQN if policy.kind == "values" else PPO
     env = _SpacesOnly(*_spaces_of(policy))
     hidden = [layer.n_outputs for layer in policy.layers[:-1]]
@@ -407,7 +425,7 @@ def _model_of(policy: NetworkPolicy) -> Model:
         "policy_kwargs": {"net_arch": hidden, "activation_fn": _activation_class(policy)},
     }
     seed = policy.metadata.get("seed")
-    model: Model = kind("MlpPolicy", env, seed=seed if isinstance(seed, int) else None, device="cpu", **arguments)
+    model: DQN | PPO = kind("MlpPolicy", env, seed=seed if isinstance(seed, int) else None, device="cpu", **arguments)
     with torch.no_grad():
         for modules in _modules_of(model):
             linear = [module for module in modules if isinstance(module, nn.Linear)]
@@ -417,7 +435,7 @@ def _model_of(policy: NetworkPolicy) -> Model:
     return model
 
 
-def _modules_of(model: Model) -> list[list[nn.Module]]:
+def _modules_of(model: DQN | PPO) -> list[list[nn.Module]]:
     """The modules of every network that holds the policy's parameters."""
     if isinstance(model, DQN):
         return [list(model.q_net.q_net), list(model.q_net_target.q_net)]

@@ -11,7 +11,7 @@ from legible.environments.pacman import GhostState, Maze, PacmanError, PacmanSet
 from legible.environments.pacman.games import Games
 from legible.environments.pacman.maze import parse_maze
 from legible.environments.registration import PACMAN_LEVELS
-from legible.streams import key_of_seed, next_key
+from legible.streams import key_of_seed, next_key, uniform
 from pacman_reference import Ghost, Reference, State
 
 # A situation that the environment refuses, because such a game could not be won.
@@ -129,6 +129,13 @@ def test_draws_are_uniform_and_independent_between_ghosts_steps_and_seeds() -> N
         flat = np.moveaxis(draws, axis, 0).reshape(draws.shape[axis], -1)
         correlation = np.corrcoef(flat)[np.triu_indices(len(flat), 1)]
         assert abs(correlation.mean()) < 4 / np.sqrt(flat.shape[1] * len(correlation))
+
+
+def test_a_ghost_s_draw_has_a_place_in_the_stream_of_its_episode() -> None:
+    """Four places a step, whether there are so many ghosts or not; results that people keep depend on it."""
+    key = np.uint64(key_of_seed(np.uint64(7)))
+    assert kernel.ghost_draw(key, 3, 1) == uniform(key, np.uint64(13))
+    assert kernel.ghost_draw(key, 0, 0) == uniform(key, np.uint64(0))
 
 
 def test_streams_of_successive_episodes_differ() -> None:

@@ -56,7 +56,13 @@ def _ghost(i: int) -> Iterator[Feature]:
         yield _flag(f"{name}.heading.{direction}", yes, no, f"{ghost} heading")
     yield _flag(f"{name}.heading.stop", f"{ghost} stands still", f"{ghost} is on the move", f"{ghost} heading")
     yield _flag(f"{name}.scared", f"{ghost} is scared", f"{ghost} is not scared", f"{ghost} scared")
-    yield _number(f"{name}.timer", f"the share of its fright left to {ghost}", f"{ghost} scared")
+    yield Feature(
+        f"{name}.timer",
+        words=f"the share of its fright left to {ghost}",
+        group=f"{ghost} scared",
+        values={0: f"{ghost} is not scared"},
+        least=0.0,
+    )
     yield _number(f"{name}.x", f"the column of {ghost}", f"{ghost} place")
     yield _number(f"{name}.y", f"the row of {ghost}", f"{ghost} place")
 

@@ -55,8 +55,9 @@ def lime_importance(
 ) -> Importance:
     """Find how much every feature matters to every action around the given states, as tabular LIME does.
 
-    What is explained is the softmax of the scores: the choice between actions. The scores themselves would also tell
-    how good the state is, which is no reason to prefer an action.
+    What is explained is the softmax of the scores: the choice between actions, group by group where actions take
+    several choices. The scores themselves would also tell how good the state is, which is no reason to prefer an
+    action.
 
     Parameters
     ----------
@@ -97,11 +98,11 @@ def lime_importance(
     rng = np.random.default_rng(seed)
     drawn = DrawnValues.draw(known, intervals, space, rng)
     codes = intervals.encode(asked)
-    own = _choices(policy, asked, len(space.actions) or None, lambda row: f"state {row}")
+    own = _choices(policy, asked, space, len(space.actions) or None, lambda row: f"state {row}")
     weights, intercepts = np.empty((*own.shape, len(space))), np.empty(own.shape)
     pools = min(pools, len(asked))
     for first in range(pools):
-        pool, targets = _ask_about_pool(policy, drawn, samples - 1, own.shape[1], rng)
+        pool, targets = _ask_about_pool(policy, drawn, samples - 1, space, own.shape[1], rng)
         for state in range(first, len(asked), pools):
             gram, moments = normal_equations(pool, targets, codes[state], own[state], kernel)
             weights[state], shift = solve(gram, moments, ridge)
@@ -142,9 +143,13 @@ def _check_data(
 
 
 def _choices(
-    policy: _Scorer | _ScoreFunction, observations: Observations, actions: int | None, name: Callable[[int], str]
+    policy: _Scorer | _ScoreFunction,
+    observations: Observations,
+    space: FeatureSpace,
+    actions: int | None,
+    name: Callable[[int], str],
 ) -> NDArray[np.float64]:
-    """Softmax of the policy's scores in float64; ``name`` says which observation a row is."""
+    """Softmax of the policy's scores in float64, in every group; ``name`` says which observation a row is."""
     score: _ScoreFunction = policy.scores if hasattr(policy, "scores") else policy
     given = score(observations)
     try:
@@ -154,6 +159,12 @@ def _choices(
     expected = f"({len(observations)}, {'actions' if actions is None else actions})"
     if scores.ndim != 2 or len(scores) != len(observations) or scores.shape[1] != (actions or scores.shape[1]):
         raise LimeError(f"the policy gave scores of shape {scores.shape}, expected {expected}.")
+    if space.is_discrete:
+        return _softmax(scores, name)
+    return np.concatenate([_softmax(scores[:, group.choices], name) for group in space.groups], axis=1)
+
+
+def _softmax(scores: NDArray[np.float64], name: Callable[[int], str]) -> NDArray[np.float64]:
     by_action = scores.T.copy()
     # Where rules block every action of a guided policy, any of them may be taken.
     by_action[:, np.isneginf(by_action).all(axis=0)] = 0.0
@@ -170,7 +181,12 @@ def _choices(
 
 
 def _ask_about_pool(
-    policy: _Scorer | _ScoreFunction, drawn: DrawnValues, rows: int, actions: int, rng: np.random.Generator
+    policy: _Scorer | _ScoreFunction,
+    drawn: DrawnValues,
+    rows: int,
+    space: FeatureSpace,
+    actions: int,
+    rng: np.random.Generator,
 ) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
     """Draw a pool of observations: their codes, and the probabilities of the policy's actions there."""
     codes = np.empty((rows, len(drawn.values)), np.uint16)
@@ -182,5 +198,5 @@ def _ask_about_pool(
         def name(row: int, observations: Observations = values) -> str:
             return f"the drawn observation {observations[row].tolist()}"
 
-        targets[part] = _choices(policy, values, actions, name)
+        targets[part] = _choices(policy, values, space, actions, name)
     return codes, targets

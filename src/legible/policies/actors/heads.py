@@ -70,8 +70,8 @@ class Categories(nn.Module):
         self.net, self.sizes, self.single, self.maskable = net, sizes, single, maskable
 
     def scores(self, latent: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:
-        """Return the log-probabilities of a single choice."""
-        return self._log_probabilities(latent, masks)[0]
+        """Return the log-probabilities of a single choice; of several, one after another."""
+        return torch.cat(self._log_probabilities(latent, masks), dim=1)
 
     def _log_probabilities(self, latent: torch.Tensor, masks: torch.Tensor | None) -> list[torch.Tensor]:
         parts = list(torch.split(self.net(latent), list(self.sizes), dim=1))
@@ -98,6 +98,11 @@ class Bits(nn.Module):
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
         self.net = net
+
+    def scores(self, latent: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:  # noqa: ARG002 (as the others)
+        """Return the log-probabilities of no and yes, one question after another."""
+        logits = self.net(latent)
+        return torch.stack([nn.functional.logsigmoid(-logits), nn.functional.logsigmoid(logits)], dim=2).flatten(1)
 
     def forward(
         self,

@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from legible.policies.actors.heads import Categories, Head, QValues
+from legible.policies.actors.heads import Bits, Categories, Head, QValues
 from legible.policies.actors.observations import Statistics, batch_of, normalised_batch, tensors_of
 from legible.policies.predicting import own_generator
 from legible.policies.protocol import Observations, PolicyError, ScoreKind, Scores, as_scores
@@ -114,6 +114,20 @@ class ActorPolicy:
             latent, _ = self._latent(batch, None, None)
             scores = self.head.scores(latent, self._masks(action_masks, len(latent)))
             return as_scores(scores.numpy(), len(latent), self.n_actions)
+
+    @property
+    def has_part_scores(self) -> bool:
+        """Whether there is a score for every value of every part of an action."""
+        return not self.recurrent and isinstance(self.head, Categories | Bits)
+
+    def part_scores(self, observations: Observations) -> Scores:
+        """Return the log-probabilities ``float32[n, values]`` of all values of every part, one part after another."""
+        batch, _ = batch_of(observations, self.observation_space)
+        assert isinstance(self.head, Categories | Bits)
+        with torch.inference_mode():
+            latent, _ = self._latent(batch, None, None)
+            scores: Scores = self.head.scores(latent, None).numpy()
+        return scores
 
     def predict(
         self,

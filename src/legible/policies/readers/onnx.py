@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ _OUTPUT_NAMES: dict[str, Output] = {
     "actions": "actions",
     "action": "actions",
 }
+_MOST_FEATURES = 10**7
 # What people call the output of a graph, where the name leaves no doubt.
 
 
@@ -45,7 +47,10 @@ class OnnxFunction:
             settings = runtime.SessionOptions()
             settings.intra_op_num_threads = settings.inter_op_num_threads = 1
             settings.log_severity_level = 4
-            self._session = runtime.InferenceSession(self.graph, settings, providers=["CPUExecutionProvider"])
+            # Without the fallback, which prints about damaged files and tries the same again.
+            self._session = runtime.InferenceSession(
+                self.graph, settings, providers=["CPUExecutionProvider"], enable_fallback=0
+            )
         return self._session
 
     def __call__(self, observations: Observations) -> npt.NDArray[Any]:
@@ -78,13 +83,17 @@ def read(path: Path, options: LoadOptions) -> Policy:
             raise
         # onnxruntime has an error of its own for every way in which a file can be damaged.
         raise PolicyError(f"{path}: onnxruntime cannot read it: {str(error)[:300]}") from error
+    if not outputs:
+        raise PolicyError(f"{path}: the graph has no output")
     if len(inputs) != 1 or inputs[0].type != "tensor(float)":
         what = ", ".join(f"{each.name} {each.type}" for each in inputs)
         raise PolicyError(f"{path}: it takes {what}; supported are graphs with one input of type tensor(float)")
     width = inputs[0].shape[1:]
     n_features = options.n_features
     if n_features is None and width and all(isinstance(size, int) for size in width):
-        n_features = int(np.prod(width))
+        n_features = math.prod(width)
+        if not 0 < n_features <= _MOST_FEATURES:
+            raise PolicyError(f"{path}: its observations would have {n_features} numbers")
     output = options.output or _OUTPUT_NAMES.get(outputs[0].name.lower())
     if output is None:
         raise UnclearPolicyError(

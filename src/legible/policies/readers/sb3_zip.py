@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from legible.policies.normalising import normalised_file
-from legible.policies.protocol import Policy
+from legible.policies.normalising import frame_padding, normalised_file
+from legible.policies.protocol import Policy, UnclearPolicyError
 from legible.policies.registry import LoadOptions, PolicyReader
+from legible.policies.rl_zoo import ENVIRONMENT_NEEDS, Training, find_training
 from legible.policies.sb3.archive import read_contents
 from legible.policies.sb3.description import ALGORITHMS, checked_algorithm, trained_normalised
 from legible.policies.sb3.zip_policy import Answers, read_sb3_zip
+
+if TYPE_CHECKING:
+    from legible.policies.normalising import NormalisablePolicy
 
 
 def is_own(source: Any) -> bool:
@@ -29,17 +34,44 @@ def is_own(source: Any) -> bool:
 
 def read(path: Path, options: LoadOptions) -> Policy:
     """Read the policy of a zip without unpickling anything, or with Stable-Baselines3's own loader if it is trusted."""
+    return read_trained(path, options, find_training(path))
+
+
+def read_trained(path: Path, options: LoadOptions, training: Training | None) -> Policy:
+    """Read the policy of a zip, and remember how the RL Zoo's files say that it was trained."""
     options.refuse("a policy file", "output")
     algorithm = checked_algorithm(options.algorithm)
+    frames = 1 if training is None else training.frame_stack
+    policy: NormalisablePolicy
     if options.trust:
         from legible.policies.sb3.models import load_trusted_zip, policy_of_model  # noqa: PLC0415 (slow import)
 
         options.refuse("a trusted zip", "activation", "encoding")
         model, trained_so = load_trusted_zip(path, algorithm)
-        return normalised_file(policy_of_model(model), path, options, trained_so=trained_so)
-    contents = read_contents(path)
-    answers = Answers(algorithm, options.activation, options.encoding, options.n_actions)
-    return normalised_file(read_sb3_zip(contents, answers), path, options, trained_so=trained_normalised(contents))
+        policy = normalised_file(policy_of_model(model), path, options, trained_so=trained_so, frames=frames)
+    else:
+        contents = read_contents(path)
+        answers = Answers(algorithm, options.activation, options.encoding, options.n_actions)
+        trained_so = trained_normalised(contents)
+        policy = normalised_file(read_sb3_zip(contents, answers), path, options, trained_so=trained_so, frames=frames)
+    return policy if training is None else _with_needs(policy, training, path, options)
+
+
+def _with_needs(policy: NormalisablePolicy, training: Training, path: Path, options: LoadOptions) -> Policy:
+    """Return the policy with what its environment needs among its metadata."""
+    if training.normalised and policy.normalisation is None and options.normalisation is None:
+        raise UnclearPolicyError(
+            f"{path}: config.yml says that its observations were normalised, but their statistics are not there. Put "
+            "vecnormalize.pkl beside it or give the file as normalisation; 'none' if there are none",
+            "normalisation",
+        )
+    needed = {
+        "env_arguments": dict(training.env_arguments),
+        "wrappers": [[call.name, dict(call.arguments)] for call in training.wrappers],
+        "frame_stack": training.frame_stack,
+        "frame_padding": frame_padding(policy.normalisation, training.frame_stack),
+    }
+    return dataclasses.replace(policy, metadata={**policy.metadata, ENVIRONMENT_NEEDS: needed})
 
 
 READER = PolicyReader("sb3", f"a .zip file of Stable-Baselines3 or sb3-contrib ({', '.join(ALGORITHMS)})", is_own, read)

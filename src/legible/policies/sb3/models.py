@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -99,11 +99,14 @@ class ModelPolicy:
         Where its scores come from, None when it has none.
     normalisation
         Statistics to normalise observations with before it sees them.
+    metadata
+        Anything else worth keeping.
     """
 
     policy: BasePolicy
     head: _Head | None = None
     normalisation: Statistics | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def observation_space(self) -> spaces.Space[Any]:

@@ -7,14 +7,16 @@ the environment allows:
   maze. The observation of the image must be the image of the observation; and after a in the state and a′ in its image,
   with ghosts that make the same choices, reward, outcome and observation must correspond again. Exact; disagreements
   are split by cause.
-- **States that can be set** (`settable`; CartPole, MountainCar, Acrobot, and what `STATE_SETTERS` is told of): the
-  image of an observation is set as the state, and one step is taken in both. Exact up to rounding.
+- **States that can be set** (`settable`; CartPole, MountainCar, Acrobot, Pendulum, some of MuJoCo's robots, and what
+  `STATE_SETTERS` is told of): the image of an observation is set as the state, and one step is taken in both. Exact up
+  to rounding.
 - **A table of transitions** ``P`` (`settable`; FrozenLake and its like): both distributions, state by state. Exact.
 - **All others** (`transitions`): transitions of random play. A model of the environment is asked how well it foretells
   the images of transitions, beside how well it foretells real ones that it has not seen. A matter of statistics, and it
   says what it cannot tell.
 
-The answer for each pair of actions is a `RelationCheck`.
+The answer for each pair of actions is a `RelationCheck`. Where actions are made of several parts, or continuous, whole
+actions are drawn at random, and the answer for a pair of choices is about those that take the first of them.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from legible.environments import (
     load_by_name,
 )
 from legible.errors import LegibleError
-from legible.features import FeatureSpace
+from legible.features import FeatureSpace, cut_choices
 from legible.relations.check.answers import (
     Checker,
     CheckInputs,
@@ -103,7 +105,8 @@ def check_relations(
     own = isinstance(environment, EnvironmentSpec)
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
-        features = feature_space_of(env, space)
+        # Regions of continuous actions need not be known yet: any will do to see what relations do to actions.
+        features = cut_choices(feature_space_of(env, space))
         for relation in relations:
             _check_fit(relation, features)
         inputs = CheckInputs(env, features, episodes, states, seed, on_progress)

@@ -1,4 +1,8 @@
-"""Environments that can only be watched: transitions of random play, and a model that foretells them."""
+"""Environments that can only be watched: transitions of random play, and a model that foretells them.
+
+- `play_at_random`: the transitions. Actions are numbers, or rows of numbers where they are made of several parts.
+- `TransitionChecker`: asks the model.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,11 @@ from scipy import stats
 from scipy.spatial import cKDTree
 from sklearn.ensemble import ExtraTreesRegressor
 
-from legible.environments import ObservationEncoder
-from legible.features import Observations
+from legible.environments import Env, ObservationEncoder, as_taken
+from legible.features import Observations, choices_of
 from legible.formatting import percent
 from legible.play import Scores, StepRecord, episode_seeds, make_slots, play_episodes
+from legible.relations.actions import map_actions
 from legible.relations.check.answers import (
     FEWEST_STATES,
     CheckInputs,
@@ -39,7 +44,7 @@ class Transitions:
 
     episodes: NDArray[np.int64]
     observations: Observations
-    actions: NDArray[np.int64]
+    actions: NDArray[Any]
     rewards: Values
     after: Observations
     ended: Flags
@@ -50,6 +55,8 @@ LONGEST_EPISODE = 1000
 
 def play_at_random(inputs: CheckInputs, n_episodes: int) -> Transitions:
     """Play episodes with uniformly random actions."""
+    if not inputs.space.is_discrete:
+        return _play_whole_actions(inputs, n_episodes)
     slots = make_slots(inputs.env, 1)
     rng = np.random.default_rng([inputs.seed, 1])
     kept: list[tuple[NDArray[Any], ...]] = []
@@ -76,9 +83,49 @@ def play_at_random(inputs: CheckInputs, n_episodes: int) -> Transitions:
     return Transitions(*(np.concatenate(column) for column in zip(*kept, strict=True)))
 
 
+def random_actions(inputs: CheckInputs, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Draw whole actions, a row each; continuous parts evenly between their bounds, or around 0 without them."""
+    columns = []
+    for group in inputs.space.groups:
+        regions = group.regions
+        if regions is None:
+            columns.append(rng.integers(group.count, size=n))
+        elif np.isfinite(regions.low) and np.isfinite(regions.high):
+            columns.append(rng.uniform(regions.low, regions.high, n).astype(np.float32))
+        else:
+            columns.append(np.clip(rng.standard_normal(n), regions.low, regions.high).astype(np.float32))
+    return np.column_stack(columns)
+
+
+def _play_whole_actions(inputs: CheckInputs, n_episodes: int) -> Transitions:
+    """Play episodes with random actions of several or continuous parts."""
+    env, encoder = inputs.env, ObservationEncoder.of(inputs.env.observation_space)
+    rng = np.random.default_rng([inputs.seed, 1])
+    kept: list[tuple[Any, ...]] = []
+    for episode, seed in enumerate(episode_seeds(inputs.seed, 0, n_episodes)):
+        shown, _ = env.reset(seed=int(seed))
+        before = encoder.encode([shown])[0]
+        for action in random_actions(inputs, LONGEST_EPISODE, rng):
+            shown, reward, terminated, truncated, _ = env.step(taken(env, action))
+            after = encoder.encode([shown])[0]
+            kept.append((episode, before, action, float(reward), after, bool(terminated)))
+            before = after
+            if terminated or truncated:
+                break
+        inputs.report((episode + 1) / n_episodes, "playing")
+    return Transitions(*(np.array(column) for column in zip(*kept, strict=True)))
+
+
+def taken(env: Env, action: NDArray[Any]) -> NDArray[Any]:
+    """Return a row of an action's parts as the environment takes it."""
+    return as_taken(env.action_space, action[None].astype(env.action_space.dtype))[0]
+
+
 NEIGHBOURS = 5
 STRATA = 5
 BOOTSTRAPS = 400
+# Transitions that a model of whole actions is made from, at most: a model of one action has fewer by itself.
+MOST_KNOWN = 20_000
 # Error beyond that of real transitions, as a share of the variance: what is certain and more than this, is too much.
 FAR_OFF = 0.1
 # Where so much cannot be ruled out, nobody can say that a relation holds.
@@ -97,14 +144,15 @@ class TransitionChecker:
         self.data = play_at_random(inputs, inputs.episodes or 200)
         self._models: dict[tuple[int, bytes], _TransitionModel] = {}
 
-    def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:  # noqa: ARG002
+    def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:
         """Check one relation."""
         space, data = self.inputs.space, self.data
         told = told_features(relation, len(space))
         held_out = data.episodes % 2 == 1
         images, defined = map_states(relation, data.observations)
         images_after, defined_after = map_states(relation, data.after)
-        rows = np.flatnonzero(held_out & (data.actions == relation.action) & defined & defined_after)
+        image_actions, defined_actions = self._image_actions(group)
+        rows = np.flatnonzero(held_out & self._takes(relation.action) & defined & defined_after & defined_actions)
         rows = np.sort(np.random.default_rng([self.inputs.seed, 4]).permutation(rows)[: self.inputs.states])
         self.inputs.report(0.0, f"comparing {space.action_names[relation.action]}")
         model = self._model(relation.image_action, told)
@@ -114,27 +162,50 @@ class TransitionChecker:
         same = data.rewards[rows], data.ended[rows], told
         results = _results(images[rows], images_after[rows], *same)
         unmapped = _results(data.observations[rows], data.after[rows], *same)
-        evidence = model.compare(images[rows], results, data.episodes[rows], self.inputs.seed)
+        situations = self._situations(images, image_actions, told)[rows]
+        alike = self._takes(relation.image_action)
+        evidence = model.compare(situations, results, data.episodes[rows], alike, self.inputs.seed)
         blind = False
         if evidence.verdict == "holds" and not np.array_equal(results, unmapped):
             # Would it have been noticed if the relation forgot to map what happens?
-            forgetful = model.compare(images[rows], unmapped, data.episodes[rows], self.inputs.seed)
+            forgetful = model.compare(situations, unmapped, data.episodes[rows], alike, self.inputs.seed)
             blind = forgetful.low.max() <= 0
         return self._answer(relation, told, rows, evidence, results, model, blind)
 
+    def _takes(self, action: int) -> Flags:
+        """Which steps take an action, or one with this choice."""
+        space, actions = self.inputs.space, self.data.actions
+        if space.is_discrete:
+            return np.asarray(actions == action)
+        return np.asarray(choices_of(space.groups, actions)[:, space.group_of(action)] == action)
+
+    def _image_actions(self, group: Sequence[MetamorphicRelation]) -> tuple[NDArray[Any], Flags]:
+        """Images of whole actions; a single choice says all about an action of one part."""
+        if self.inputs.space.is_discrete:
+            return self.data.actions, np.ones(len(self.data.actions), np.bool_)
+        return map_actions(group, self.inputs.space, self.data.actions)
+
+    def _situations(self, observations: Observations, actions: NDArray[Any], told: Flags) -> NDArray[Any]:
+        """What a model foretells from: observations, and whole actions where they are made of several parts."""
+        columns = observations[:, told]
+        return columns if self.inputs.space.is_discrete else np.column_stack([columns, actions])
+
     def _model(self, action: int, told: Flags) -> _TransitionModel | None:
-        """A model of what an action does, made from every other episode."""
-        key = action, told.tobytes()
+        """A model of what an action does, or all of them together, made from every other episode."""
+        whole = not self.inputs.space.is_discrete
+        key = -1 if whole else action, told.tobytes()
         if key not in self._models:
             data = self.data
-            taken = data.actions == action
+            taken = np.ones(len(data.actions), np.bool_) if whole else self._takes(action)
             known, fresh = (np.flatnonzero(taken & (data.episodes % 2 == k)) for k in (0, 1))
+            if whole:
+                rng = np.random.default_rng([self.inputs.seed, 5])
+                known, fresh = (np.sort(rng.permutation(rows)[:MOST_KNOWN]) for rows in (known, fresh))
             if min(len(known), len(fresh)) < FEWEST_STATES:
                 return None
             results = _results(data.observations, data.after, data.rewards, data.ended, told)
-            self._models[key] = _TransitionModel(
-                data.observations[:, told], results, data.episodes, known, fresh, told, self.inputs.seed
-            )
+            situations = self._situations(data.observations, data.actions, told)
+            self._models[key] = _TransitionModel(situations, results, data.episodes, known, fresh, self.inputs.seed)
         return self._models[key]
 
     def _answer(
@@ -261,15 +332,13 @@ class _TransitionModel:
 
     def __init__(
         self,
-        observations: Observations,
+        observations: Values,
         results: Values,
         episodes: NDArray[np.int64],
         known: NDArray[np.intp],
         fresh: NDArray[np.intp],
-        told: Flags,
         seed: int,
     ) -> None:
-        self._told = told
         centre, spread = observations[known].mean(axis=0), observations[known].std(axis=0)
         # A feature that never varied gets a small scale: an image in which it differs lies where nobody has been.
         self._scale = np.maximum(spread, 1e-4 * np.maximum(1.0, np.abs(centre)))
@@ -279,6 +348,7 @@ class _TransitionModel:
         self._tree = cKDTree(known_states)
         self._forest = ExtraTreesRegressor(100, min_samples_leaf=3, random_state=seed % 2**32)
         self._forest.fit(known_states, self._ranks(results[known]))
+        self._fresh = fresh
         fresh_states = observations[fresh] / self._scale
         self._fresh_errors = self._errors(fresh_states, results[fresh])
         self._fresh_episodes = episodes[fresh]
@@ -312,37 +382,42 @@ class _TransitionModel:
         nearest = np.atleast_1d(self._tree.query(state, min(NEIGHBOURS, self._tree.n))[1])
         return np.asarray(self._known_results[nearest].mean(axis=0))
 
-    def compare(self, images: Observations, results: Values, episodes: NDArray[np.int64], seed: int) -> _Evidence:
-        """Compare the images of transitions with real ones that the model has not seen.
+    def compare(
+        self, images: Values, results: Values, episodes: NDArray[np.int64], alike: Flags, seed: int
+    ) -> _Evidence:
+        """Compare the images of transitions with real ones that the model has not seen, and that take the same choice.
 
+        Some choices are harder to foretell than others, so `alike` says which of all steps take the images' choice.
         Images may lie where the model knows less. So real transitions are weighted to lie as far from known states as
         the images do, in five classes of distance; images further out than 99 % of the real ones are left out.
         """
-        states = images[:, self._told] / self._scale
+        states = images / self._scale
         errors = self._errors(states, results)
         distances = self._distances(states)
         covered = distances <= self._reach
         strata = np.searchsorted(self._edges, distances)
         n = self._n_held_out
         sums = _by_episode(errors[covered], episodes[covered] // 2, strata[covered], n)
-        real_sums = _by_episode(self._fresh_errors, self._fresh_episodes // 2, self._fresh_strata, n)
-        mapped, real = _weighted_errors(np.ones((1, n)), *sums, *real_sums)
+        real = alike[self._fresh]
+        real_errors = self._fresh_errors[real]
+        real_sums = _by_episode(real_errors, self._fresh_episodes[real] // 2, self._fresh_strata[real], n)
+        mapped, real_mean = _weighted_errors(np.ones((1, n)), *sums, *real_sums)
         # Steps of one episode are alike, so whole episodes are drawn again.
         weights = np.random.default_rng([seed, 2]).multinomial(n, np.full(n, 1 / n), BOOTSTRAPS)
         drawn_mapped, drawn_real = _weighted_errors(weights.astype(np.float64), *sums, *real_sums)
         spread = (drawn_mapped - drawn_real).std(axis=0)
         # All results are looked at, so each bound must hold with a certainty that leaves 99 % for all of them.
         reach = float(stats.t.ppf(1 - 0.01 / (2 * results.shape[1]), max(n - 1, 1))) * spread
-        excess = mapped[0] - real[0]
-        typical = np.maximum(real[0], 1e-3)
-        usual = np.quantile((self._fresh_errors / typical).max(axis=1), 0.99)
+        excess = mapped[0] - real_mean[0]
+        typical = np.maximum(real_mean[0], 1e-3)
+        usual = np.quantile((real_errors / typical).max(axis=1), 0.99)
         within = (errors[covered] / typical).max(axis=1, initial=0.0) <= usual
         return _Evidence(
             images=states,
             covered=covered,
             errors=errors,
             mapped=mapped[0],
-            real=real[0],
+            real=real_mean[0],
             low=excess - reach,
             high=excess + reach,
             agreement=float(within.mean()) if within.size else np.nan,

@@ -1,0 +1,133 @@
+"""The choices that actions of any space are made of.
+
+- `default_choices`: names for the choices of an action space that nobody named.
+- `fit_choices`: named choices for an action space, or why they do not fit.
+- `check_choosable`: whether rules can speak of such actions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from legible.environments.spaces import UnfitEnvironmentError, choice_sizes
+from legible.features import Action, ActionGroup, FeatureSpace, Regions
+
+REGION_NAMES = ("low", "middle", "high")
+
+
+def check_choosable(space: spaces.Space[Any]) -> None:
+    """Raise unless rules can speak of actions of such a space."""
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+        return
+    if not isinstance(space, spaces.Box):
+        raise UnfitEnvironmentError(
+            f"actions are a {type(space).__name__} space; rules speak of Discrete, MultiDiscrete, MultiBinary and Box "
+            "actions; a wrapper can turn others into one of them (--wrap)."
+        )
+    if 0 in space.shape or not (space.low < space.high).all():
+        raise UnfitEnvironmentError(f"actions are {space}, which leaves nothing to choose.")
+
+
+def default_choices(
+    space: spaces.Space[Any], part_names: Sequence[str] | None = None
+) -> tuple[tuple[Action, ...], tuple[ActionGroup, ...]]:
+    """Return choices by number for the parts of actions: ``action0.low``, ``action0.middle`` and so on.
+
+    Parameters
+    ----------
+    space
+        The actions, of any space but ``Discrete``.
+    part_names
+        What the parts are called, where that is known.
+    """
+    check_choosable(space)
+    sizes = choice_sizes(space) or (len(REGION_NAMES),) * int(np.prod(space.shape or (1,)))
+    if part_names is None or len(part_names) != len(sizes):
+        part_names = [f"action{i}" for i in range(len(sizes))]
+    actions: list[Action] = []
+    groups: list[ActionGroup] = []
+    for part, (words, size) in enumerate(zip(part_names, sizes, strict=True)):
+        name = re.sub(r"\W+", "_", words)
+        groups.append(ActionGroup(name, len(actions), size, _bounds(space, part)))
+        for choice in _choice_names(space, size):
+            to = f"to {choice}" if isinstance(space, spaces.MultiDiscrete) else choice
+            actions.append(Action(f"{name}.{choice}", f"set {words} {to}"))
+    return tuple(actions), tuple(groups)
+
+
+def _choice_names(space: spaces.Space[Any], size: int) -> Sequence[str]:
+    if isinstance(space, spaces.Box):
+        return REGION_NAMES
+    return ("off", "on") if isinstance(space, spaces.MultiBinary) else [str(value) for value in range(size)]
+
+
+def _bounds(space: spaces.Space[Any], part: int) -> Regions | None:
+    if not isinstance(space, spaces.Box):
+        return None
+    return Regions(float(space.low.ravel()[part]), float(space.high.ravel()[part]))
+
+
+def fit_choices(named: FeatureSpace, space: spaces.Space[Any], source: str) -> FeatureSpace:
+    """Return named choices with the bounds of the environment's actions, or say why they do not fit.
+
+    Parameters
+    ----------
+    named
+        The names; `source` is who gave them.
+    space
+        The actions, of any space but ``Discrete``.
+    """
+    sizes = choice_sizes(space)
+    parts = len(sizes) or int(np.prod(space.shape or (1,)))
+    if named.is_discrete:
+        raise UnfitEnvironmentError(
+            f"{source} names {len(named.actions)} actions, but the environment's are {space}; name the choices of "
+            f"{'each of its ' + str(parts) + ' parts' if parts > 1 else 'its part'} in a table [groups], or leave "
+            "actions out."
+        )
+    if len(named.groups) != parts:
+        raise UnfitEnvironmentError(
+            f"{source} names {len(named.groups)} groups of choices, but actions have {parts} parts; name each or none."
+        )
+    fitted = []
+    for part, group in enumerate(named.groups):
+        if sizes:
+            _check_size(group, sizes[part], source)
+            fitted.append(group)
+        else:
+            fitted.append(_fit_regions(group, _bounds(space, part), source))
+    return replace(named, groups=tuple(fitted))
+
+
+def _check_size(group: ActionGroup, size: int, source: str) -> None:
+    if group.regions is not None:
+        raise UnfitEnvironmentError(
+            f"{source} gives regions of group {group.name!r}, but it has whole numbers; name its {size} values."
+        )
+    if group.count != size:
+        raise UnfitEnvironmentError(
+            f"{source} names {group.count} choices of group {group.name!r}, but the environment has {size}."
+        )
+
+
+def _fit_regions(group: ActionGroup, bounds: Regions | None, source: str) -> ActionGroup:
+    assert bounds is not None
+    given = group.regions
+    if given is None:
+        if group.count < 2:
+            raise UnfitEnvironmentError(
+                f"{source} names one region of group {group.name!r}; at least two are needed to choose between."
+            )
+        return replace(group, regions=bounds)
+    if (np.float32(given.low), np.float32(given.high)) != (np.float32(bounds.low), np.float32(bounds.high)):
+        raise UnfitEnvironmentError(
+            f"{source}: the regions of group {group.name!r} reach from {given.low:g} to {given.high:g}, but the "
+            f"environment's bounds are {bounds.low:g} and {bounds.high:g}."
+        )
+    return replace(group, regions=replace(given, low=bounds.low, high=bounds.high))

@@ -1,0 +1,108 @@
+"""What rule sets would change in recorded states, without playing.
+
+- `RecordedStates`: some states that the policy was in, and how it scored its choices there.
+- `Responses`: for every rule set, where it would change the choice; `respond` finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from legible.guidance.kernel import guide_row
+from legible.play import Experiences, Scores
+from legible.rules import CompiledRules, RuleSet
+from legible.streams import GOLDEN, mix
+
+
+@dataclass(frozen=True)
+class RecordedStates:
+    """States, the policy's scores of the choices in them, and where the choices of each group begin."""
+
+    observations: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def drawn(cls, experiences: Experiences, count: int, rng: np.random.Generator) -> RecordedStates:
+        """Draw states from experiences, each at most once."""
+        rows = np.arange(len(experiences))
+        if len(rows) > count:
+            rows = np.sort(rng.choice(rows, count, replace=False))
+        return cls(experiences.observations[rows], experiences.scores[rows], experiences.space.group_starts)
+
+    def __len__(self) -> int:
+        return len(self.observations)
+
+
+@dataclass(frozen=True)
+class Responses:
+    """What rule sets would change.
+
+    Parameters
+    ----------
+    changed
+        ``bool[rule sets, states]``: whether another choice would be made.
+    digests
+        Equal for rule sets that would make the same choices in all states.
+    losses
+        By how much the new choices are scored lower, on average over the changed states: what the policy itself thinks
+        of them. NaN where nothing is changed.
+    """
+
+    changed: NDArray[np.bool_]
+    digests: NDArray[np.uint64]
+    losses: NDArray[np.float64]
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Share of the states that each rule set would change."""
+        return self.changed.mean(axis=1)
+
+
+def respond(rule_sets: Sequence[RuleSet], states: RecordedStates, *, negative_first: bool = False) -> Responses:
+    """Find out what rule sets would change."""
+    changed = np.zeros((len(rule_sets), len(states)), np.bool_)
+    digests, losses = np.empty(len(rule_sets), np.uint64), np.empty(len(rule_sets))
+    rules = CompiledRules.compile(rule_sets)
+    scores = np.ascontiguousarray(states.scores)
+    _respond(rules, states.observations, scores, states.starts, negative_first, changed, digests, losses)
+    return Responses(changed, digests, losses)
+
+
+@njit(cache=True, nogil=True)
+def _respond(
+    rules: CompiledRules,
+    observations: NDArray[np.float32],
+    scores: Scores,
+    starts: NDArray[np.int64],
+    negative_first: bool,
+    changed: NDArray[np.bool_],
+    digests: NDArray[np.uint64],
+    losses: NDArray[np.float64],
+) -> None:
+    guided = np.empty(scores.shape[1], scores.dtype)
+    marks = np.empty((2, scores.shape[1]), np.bool_)
+    for s in range(changed.shape[0]):
+        digest, loss, count = mix(GOLDEN), 0.0, 0
+        for i in range(scores.shape[0]):
+            guided[:] = scores[i]
+            if not guide_row(rules, s, observations[i], negative_first, guided, starts, marks):
+                continue
+            for g in range(starts.size - 1):
+                first, last = starts[g], starts[g + 1]
+                wanted = first + np.argmax(scores[i, first:last])
+                chosen = first + np.argmax(guided[first:last])
+                if chosen != wanted or guided[chosen] == -np.inf:
+                    changed[s, i] = True
+                    # Where everything is blocked any choice may be made: a change that no choice stands for.
+                    number = np.uint64(i) * np.uint64(65536) + np.uint64(chosen)
+                    digest = mix(digest ^ mix(number))
+                    loss += np.float64(scores[i, wanted]) - np.float64(scores[i, chosen])
+                    count += 1
+        digests[s] = digest
+        losses[s] = loss / count if count > 0 else np.nan

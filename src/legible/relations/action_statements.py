@@ -1,0 +1,138 @@
+"""The ``actions`` of a relation: which action becomes which.
+
+- `read_actions`: the pairs of actions that a statement names.
+
+Where actions are made of several parts, or continuous, the statement may name choices ("steer.left") or whole groups
+("steer"), which stand for all of their choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from legible.errors import did_you_mean
+from legible.features import FeatureSpace
+from legible.features.patterns import match_pattern
+from legible.relations.places import Place
+from legible.relations.statements import lists, matching_rows, tables, texts
+
+_Choices: TypeAlias = tuple[int, ...]
+_KEYS = ("cycle", "swap", "same", "negate", "map", "pair")
+
+
+def read_actions(given: Any, space: FeatureSpace, place: Place) -> list[tuple[int, int]]:
+    """Return the pairs (action, image) that an ``actions`` statement names.
+
+    Parameters
+    ----------
+    given
+        What the file says.
+    space
+        The actions that it speaks of.
+    place
+        Where it stands.
+    """
+    if given == "same":
+        return [(i, i) for i in range(len(space.actions))]
+    if not isinstance(given, dict) or not given:
+        raise place.error('\'actions\' must be "same" or a table such as { swap = ["Left", "Right"] }.')
+    names, pairs, images = space.action_names, dict[int, int](), dict[int, int]()
+    for token, firsts, seconds in _Reader(space, place).pairs(given):
+        if len(firsts) != len(seconds):
+            raise place.error(
+                f"{_named(space, firsts)} has {len(firsts)} choices and {_named(space, seconds)} {len(seconds)}; what "
+                "becomes each other must have equally many.",
+                token,
+            )
+        for first, second in zip(firsts, seconds, strict=True):
+            if first in pairs:
+                raise place.error(
+                    f"action {names[first]!r} becomes both {names[pairs[first]]!r} and {names[second]!r}.", token
+                )
+            if second in images:
+                raise place.error(
+                    f"two actions become {names[second]!r}; the action map must be one-to-one.", names[second]
+                )
+            pairs[first], images[second] = second, first
+    return list(pairs.items())
+
+
+def _named(space: FeatureSpace, choices: _Choices) -> str:
+    if len(choices) == 1:
+        return repr(space.action_names[choices[0]])
+    return repr(space.groups[space.group_of(choices[0])].name)
+
+
+class _Reader:
+    """Turns names into choices."""
+
+    def __init__(self, space: FeatureSpace, place: Place) -> None:
+        self._space, self._place = space, place
+        groups = {} if space.is_discrete else {group.name: group for group in space.groups}
+        self._groups: dict[str, _Choices] = {
+            name: tuple(range(group.first, group.first + group.count)) for name, group in groups.items()
+        }
+        self._choices: dict[str, _Choices] = {name: (i,) for i, name in enumerate(space.action_names)}
+
+    def pairs(self, given: Mapping[str, Any]) -> Iterator[tuple[str, _Choices, _Choices]]:
+        """Yield what becomes what, with the text that says so."""
+        place = self._place
+        for key, value in given.items():
+            match key:
+                case "cycle" | "swap":
+                    for names in lists(value, key, place):
+                        yield from self._cycle(names)
+                case "same":
+                    for name in texts(value, key, place):
+                        yield from ((name, units[0], units[0]) for units in self._units([name]))
+                case "negate":
+                    for name in texts(value, key, place):
+                        yield from ((name, units[0], units[0][::-1]) for units in self._whole([name]))
+                case "map":
+                    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+                        raise place.error("'map' of actions must be a table such as { Left = \"Right\" }.")
+                    for name, image in value.items():
+                        yield from ((name, units[0], units[1]) for units in self._units([name, image]))
+                case "pair":
+                    yield from self._pair(value)
+                case _:
+                    hint = did_you_mean(key, _KEYS) or f" The keys are {', '.join(_KEYS)}."
+                    raise place.error(f"unknown key {key!r} in 'actions'.{hint}", key)
+
+    def _cycle(self, names: Sequence[str]) -> Iterator[tuple[str, _Choices, _Choices]]:
+        for units in self._units(names):
+            for i, name in enumerate(names):
+                yield name, units[i], units[(i + 1) % len(units)]
+
+    def _pair(self, value: Any) -> Iterator[tuple[str, _Choices, _Choices]]:
+        for table in tables(value, self._place, ("from", "to"), ("negate",), key="pair"):
+            names = table["from"], table["to"]
+            if not all(isinstance(name, str) for name in names) or table.get("negate", True) is not True:
+                raise self._place.error(
+                    '\'pair\' of actions must be a table such as { from = "hip1", to = "hip2", negate = true }.'
+                )
+            negate = "negate" in table
+            for one, other in self._whole(names) if negate else self._units(names):
+                yield names[0], one, other[::-1] if negate else other
+
+    def _units(self, names: Sequence[str]) -> list[tuple[_Choices, ...]]:
+        """What names stand for: groups where there are such, else choices; a row for every text that ``*`` can be."""
+        groups = any(match_pattern(name, group) is not None for name in names for group in self._groups)
+        return self._whole(names) if groups else self._rows(names, self._choices)
+
+    def _whole(self, names: Sequence[str]) -> list[tuple[_Choices, ...]]:
+        """What names of groups stand for."""
+        if not self._groups:
+            raise self._place.error("'negate' is for actions of several or continuous parts; write swap instead.")
+        return self._rows(names, self._groups)
+
+    def _rows(self, names: Sequence[str], known: Mapping[str, _Choices]) -> list[tuple[_Choices, ...]]:
+        for name in names:
+            if "*" not in name and name not in known:
+                listed = [*self._groups, *self._choices]
+                what = "group or choice" if self._groups else "action"
+                hint = did_you_mean(name, listed) or f" The {what.replace(' or ', 's and ')}s are {', '.join(listed)}."
+                raise self._place.unknown(f"there is no {what} called {name!r}.{hint}", name)
+        rows = matching_rows(names, list(known), "group" if known is self._groups else "action", self._place)
+        return [tuple(known[name] for name in row) for row in rows]

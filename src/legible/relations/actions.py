@@ -1,0 +1,108 @@
+"""What relations do to whole actions, where these are made of several parts or continuous.
+
+A relation maps choices. Relations of one name, taken together, map every part of an action to a part: whole numbers by
+a table, continuous values as they are where regions keep their order, and mirrored about the middle of their bounds
+where it is reversed.
+
+- `whole_groups`: which groups become which as a whole.
+- `map_actions`: the images of whole actions, to test relations against an environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.features import ActionGroup, FeatureSpace, GroupLink, choices_of
+from legible.relations.relation import MetamorphicRelation
+from legible.relations.values import RelationError
+
+
+def whole_groups(images: Mapping[int, int], space: FeatureSpace) -> list[GroupLink]:
+    """Return the groups of which all choices become those of a group, in their order or reversed.
+
+    >>> from legible.features import Action
+    >>> names = [Action(f"steer.{name}") for name in ("left", "straight", "right")]
+    >>> space = FeatureSpace((), tuple(names), (ActionGroup("steer", 0, 3),))
+    >>> whole_groups({0: 2, 1: 1, 2: 0}, space)
+    [GroupLink(group=0, image=0, negated=True)]
+    """
+    links = []
+    for number, group in enumerate(space.groups):
+        reached = [images.get(choice, -1) for choice in range(group.first, group.first + group.count)]
+        image = space.group_of(max(reached[0], 0))
+        to = space.groups[image]
+        choices = list(range(to.first, to.first + to.count))
+        if reached in (choices, choices[::-1]):
+            links.append(GroupLink(number, image, negated=reached != choices))
+    return links
+
+
+def _images(together: Sequence[MetamorphicRelation]) -> dict[int, int]:
+    return {relation.action: relation.image_action for relation in together}
+
+
+def map_actions(
+    together: Sequence[MetamorphicRelation], space: FeatureSpace, actions: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the images of whole actions ``[n, groups]`` under relations of one name, and which are defined.
+
+    Groups that no relation names stay as they are.
+
+    Parameters
+    ----------
+    together
+        All relations of one name.
+    space
+        The groups; regions must be cut.
+    actions
+        The actions, a row each; whole numbers are counted from 0.
+
+    Raises
+    ------
+    RelationError
+        When a part goes to several parts, or regions of a continuous one are mixed up.
+    """
+    choices, images = choices_of(space.groups, actions), _images(together)
+    mapped, defined = np.array(actions), np.ones(len(actions), np.bool_)
+    for number, group in enumerate(space.groups):
+        pairs = {c: images[c] for c in range(group.first, group.first + group.count) if c in images}
+        if not pairs:
+            continue
+        targets = {space.group_of(image) for image in pairs.values()}
+        if len(targets) > 1:
+            raise RelationError(
+                f"relation {together[0].name!r} maps choices of {group.name!r} to several groups, so that it says "
+                "nothing about whole actions."
+            )
+        (target,) = targets
+        image_group = space.groups[target]
+        defined &= np.isin(choices[:, number], list(pairs))
+        inside = {c - group.first: image - image_group.first for c, image in pairs.items()}
+        if group.regions is None:
+            table = np.array([inside.get(place, 0) for place in range(group.count)])
+            mapped[:, target] = table[choices[:, number] - group.first]
+        else:
+            mapped[:, target] = _map_values(together[0].name, group, image_group, inside, actions[:, number])
+    return mapped, defined
+
+
+def _map_values(
+    name: str, group: ActionGroup, image_group: ActionGroup, inside: dict[int, int], values: NDArray[Any]
+) -> NDArray[Any]:
+    """Continuous values as they are, or the other way round."""
+    if all(place == image for place, image in inside.items()):
+        return values
+    bounds = group.regions
+    if image_group.regions is None or any(image != group.count - 1 - place for place, image in inside.items()):
+        raise RelationError(
+            f"relation {name!r} maps the regions of {group.name!r} neither in their order nor reversed, so that it "
+            "says nothing about single values."
+        )
+    assert bounds is not None
+    twice_centre = bounds.low + bounds.high if np.isfinite(bounds.low) and np.isfinite(bounds.high) else 0.0
+    mirrored: NDArray[Any] = values.dtype.type(twice_centre) - values
+    return mirrored

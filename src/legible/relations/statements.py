@@ -1,0 +1,104 @@
+"""What statements of a relations file are made of: texts, lists, tables and numbers, checked; names with ``*``.
+
+- `texts`, `lists`, `tables`, `number`: values of a TOML file, or the error that names their line.
+- `matching_rows`: the names that patterns stand for together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from legible.errors import did_you_mean
+from legible.features.patterns import fill_pattern, match_pattern
+from legible.relations.places import Place
+
+
+def texts(value: Any, key: str, place: Place) -> list[str]:
+    """One text, or a list of them."""
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not found or not all(isinstance(text, str) for text in found):
+        raise place.error(f"{key!r} must be a name or a list of names, got {value!r}.")
+    return found
+
+
+def lists(value: Any, key: str, place: Place) -> list[list[str]]:
+    """One list of names, or a list of such lists."""
+    found = [value] if isinstance(value, list) and value and isinstance(value[0], str) else value
+    if not isinstance(found, list) or not found:
+        raise place.error(f"{key!r} must be a list of names, or a list of such lists, got {value!r}.")
+    for names in found:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise place.error(f"{key!r} must be a list of names, or a list of such lists, got {names!r} in it.")
+        if len(names) < 2 or (key == "swap" and len(names) != 2):
+            few = "exactly two" if key == "swap" else "at least two"
+            raise place.error(f"a {key} needs {few} names, got {names!r}.", names[0] if names else "")
+    return found
+
+
+def tables(
+    value: Any, place: Place, required: Sequence[str], optional: Sequence[str] = (), key: str = ""
+) -> list[dict[str, Any]]:
+    """One table with these keys, or a list of them; `key` is what errors call it, the statement's own by default."""
+    key = key or place.key
+    found = [value] if isinstance(value, dict) else value
+    if not isinstance(found, list) or not found or not all(isinstance(table, dict) for table in found):
+        raise place.error(f"{key!r} must be a table with {' and '.join(required)}, got {value!r}.")
+    known = (*required, *optional)
+    for table in found:
+        for name in table:
+            if name not in known:
+                raise place.error(f"unknown key {name!r} in {key!r}.{did_you_mean(name, known)}", name)
+        for name in required:
+            if name not in table:
+                raise place.error(f"{key!r} needs {name!r}, got {table!r}.")
+    return found
+
+
+def number(value: Any, key: str, place: Place) -> float:
+    """A finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
+        raise place.error(f"{key!r} must be a finite number, got {value!r}.")
+    return float(value)
+
+
+def matching_rows(patterns: Sequence[str], known: Sequence[str], what: str, place: Place) -> list[tuple[str, ...]]:
+    """Return the names that patterns stand for together, one row for every text that ``*`` can stand for.
+
+    Parameters
+    ----------
+    patterns
+        Names, perhaps with ``*``; each must match something.
+    known, what
+        The names that there are, and of what.
+    place
+        Where the patterns stand.
+    """
+    if len({pattern.count("*") for pattern in patterns}) > 1:
+        raise place.error(f"all of {list(patterns)} must hold the same number of '*'.", patterns[0])
+    origins: dict[tuple[str, ...], tuple[str, str]] = {}
+    for pattern in patterns:
+        found = {name: match_pattern(pattern, name) for name in known}
+        matches = {name: stands_for for name, stands_for in found.items() if stands_for is not None}
+        if not matches:
+            raise place.unknown(_nothing(pattern, known, what), pattern)
+        for name, stands_for in matches.items():
+            origins.setdefault(stands_for, (pattern, name))
+    rows = []
+    for stands_for, (origin, first) in origins.items():
+        row = tuple(fill_pattern(pattern, stands_for) for pattern in patterns)
+        for name, pattern in zip(row, patterns, strict=True):
+            if name not in known:
+                raise place.unknown(
+                    f"{origin!r} matches {first!r}, but there is no {name!r} to go with it."
+                    + did_you_mean(name, known),
+                    pattern,
+                )
+        rows.append(row)
+    return rows
+
+
+def _nothing(pattern: str, known: Sequence[str], what: str) -> str:
+    if "*" in pattern:
+        return f"{pattern!r} matches no {what}."
+    return f"there is no {what} called {pattern!r}.{did_you_mean(pattern, known)}"

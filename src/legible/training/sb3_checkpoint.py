@@ -1,0 +1,152 @@
+"""Checkpoints of a training with Stable-Baselines3: written whole or not at all, read without running code.
+
+- `Checkpoint`: the folder with the model, its replay buffer and what it is a checkpoint of.
+- `Model`: the models that are trained. `TrainingError`: a training that cannot be done or gone on with.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from legible.errors import LegibleError
+from legible.imports import needs_extra
+
+with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"):
+    from stable_baselines3 import DQN, PPO, SAC, TD3
+    from stable_baselines3.common.buffers import ReplayBuffer
+    from stable_baselines3.common.running_mean_std import RunningMeanStd
+
+Model: TypeAlias = DQN | PPO | SAC | TD3
+# What a model counts while it learns, beside its parameters.
+_COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num", "exploration_rate")
+_REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+
+
+class TrainingError(LegibleError):
+    """A training that cannot be done or gone on with, or a policy that cannot be exported."""
+
+
+class Checkpoint:
+    """A folder with the model, its replay buffer and what it is a checkpoint of."""
+
+    def __init__(self, stem: Path, description: dict[str, Any]) -> None:
+        self._folder = stem.with_name(f"{stem.name}.checkpoint")
+        self._description = description
+
+    def save(self, model: Model) -> None:
+        """Write the checkpoint; a new one replaces the old when it is complete."""
+        number = f"{model.num_timesteps}"
+        self._folder.mkdir(exist_ok=True)
+        model.save(self._folder / f"{number}.zip")
+        buffer = _replay_buffer(model)
+        if buffer is not None:
+            filled = buffer.buffer_size if buffer.full else buffer.pos
+            arrays = {name: getattr(buffer, name)[:filled] for name in _REPLAY}
+            np.savez(self._folder / f"{number}.npz", pos=buffer.pos, full=buffer.full, **arrays)
+        counters = {name: getattr(model, name) for name in _COUNTERS if hasattr(model, name)}
+        document = {
+            "file": number,
+            "training": self._description,
+            "counters": counters,
+            "entropy": _entropy_weight(model),
+            "statistics": {name: _as_json(found) for name, found in _statistics(model).items()},
+        }
+        part = self._folder / "checkpoint.json.part"
+        part.write_text(json.dumps(document))
+        part.replace(self._folder / "checkpoint.json")
+        for old in self._folder.iterdir():
+            if old.stem != number and old.suffix in (".zip", ".npz"):
+                old.unlink()
+
+    def restore(self, model: Model) -> None:
+        """Bring a new model to where the checkpoint is, if there is one.
+
+        Only numbers are read: Stable-Baselines3's loader of whole models would run code that the zip holds.
+        """
+        written = self._folder / "checkpoint.json"
+        if not written.is_file():
+            return
+        try:
+            document = json.loads(written.read_text())
+            training = document["training"]
+            counters = {name: document["counters"][name] for name in _COUNTERS if hasattr(model, name)}
+            zip_file, arrays_file = (self._folder / f"{int(document['file'])}{end}" for end in (".zip", ".npz"))
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._damaged(written, error) from error
+        if training != self._description:
+            here = self._description
+            name = next(key for key in {**here, **training} if training.get(key) != here.get(key))
+            raise TrainingError(
+                f"{self._folder} is the checkpoint of another training: {name} is {training.get(name)!r} there and "
+                f"{here.get(name)!r} here. Remove it to start again, or choose another output."
+            )
+        try:
+            model.set_parameters(str(zip_file), device=model.device)
+            buffer = _replay_buffer(model)
+            if buffer is not None:
+                _fill(buffer, arrays_file)
+            _set_entropy_weight(model, document.get("entropy"))
+            for name, found in _statistics(model).items():
+                _set_statistics(found, document["statistics"][name])
+        except Exception as error:  # what a damaged file raises depends on where the damage is
+            raise self._damaged(zip_file, error) from error
+        for name, value in counters.items():
+            setattr(model, name, value)
+
+    def _damaged(self, file: Path, error: Exception) -> TrainingError:
+        return TrainingError(f"{file} is damaged ({error!r}); remove {self._folder} to start again.")
+
+    def remove(self) -> None:
+        """Remove the checkpoint."""
+        if not self._folder.is_dir():
+            return
+        for file in self._folder.iterdir():
+            file.unlink()
+        self._folder.rmdir()
+
+
+def _replay_buffer(model: Model) -> ReplayBuffer | None:
+    return None if isinstance(model, PPO) else model.replay_buffer
+
+
+def _fill(buffer: ReplayBuffer, arrays_file: Path) -> None:
+    with np.load(arrays_file) as arrays:
+        for name in _REPLAY:
+            getattr(buffer, name)[: len(arrays[name])] = arrays[name]
+        buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
+
+
+def _entropy_weight(model: Model) -> float | None:
+    """The logarithm of the weight that SAC gives to the entropy, where it learns it; no parameter of a network."""
+    weight = model.log_ent_coef if isinstance(model, SAC) else None
+    return None if weight is None else float(weight.detach())
+
+
+def _set_entropy_weight(model: Model, weight: float | None) -> None:
+    if isinstance(model, SAC) and model.log_ent_coef is not None and weight is not None:
+        with torch.no_grad():
+            model.log_ent_coef.fill_(weight)
+
+
+def _statistics(model: Model) -> dict[str, RunningMeanStd]:
+    """What observations and returns are normalised with, where they are."""
+    wrapper = model.get_vec_normalize_env()
+    if wrapper is None:
+        return {}
+    assert isinstance(wrapper.obs_rms, RunningMeanStd)
+    return {"observations": wrapper.obs_rms, "returns": wrapper.ret_rms}
+
+
+def _as_json(statistics: RunningMeanStd) -> dict[str, Any]:
+    return {"mean": statistics.mean.tolist(), "var": statistics.var.tolist(), "count": float(statistics.count)}
+
+
+def _set_statistics(statistics: RunningMeanStd, written: dict[str, Any]) -> None:
+    statistics.mean = np.array(written["mean"], np.float64)
+    statistics.var = np.array(written["var"], np.float64)
+    statistics.count = float(written["count"])

@@ -1,0 +1,122 @@
+"""Weaknesses that were put into policies with continuous and with several actions are found, named and mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import steering_world
+from legible.engines import InProcess
+from legible.features import FeatureSpace
+from legible.relations import parse_relations
+from legible.relations.check import check_relations
+from legible.rules import describe_rule
+from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
+from legible.study import Study
+from steering_world import Driving, Steering, UncutSteering
+
+SETTINGS = StudySettings(
+    episodes=100,
+    mining=MiningSettings(lime_states=10, lime_samples=500),
+    play=PlaySettings(batch=20, unit_episodes=100),
+    evaluation=EvaluationSettings(episodes=60, confirmation_episodes=100),
+    improvement=ImprovementSettings(episodes=60, final_episodes=200, most_candidates=3),
+)
+BEST = 12.0  # every one of twelve steps earns 1 on average
+
+
+def studied(folder: Path, world: type[Steering] | type[Driving], *, flawed: bool) -> Study:
+    file = folder / "mirror.toml"
+    file.write_text(steering_world.MIRRORS[world], encoding="utf-8")
+    study = Study(
+        folder / "study",
+        steering_world.spec(world),
+        steering_world.policy(world, flawed=flawed),
+        relations=file,
+        settings=SETTINGS,
+        engine=InProcess(),
+    )
+    study.run()
+    return study
+
+
+@pytest.fixture(scope="module", params=[Steering, UncutSteering, Driving], ids=lambda world: world.__name__)
+def flawed(request, tmp_path_factory) -> Study:
+    return studied(tmp_path_factory.mktemp(request.param.__name__), request.param, flawed=True)
+
+
+def test_the_weakness_is_found_and_named(flawed: Study) -> None:
+    confirmed = [verdict.treatment.text(flawed.space) for verdict in flawed.evaluation.confirmed]
+    missing = {"+steer.left <- side = 1 & near", "+steer.right <- side = -1 & near"}
+    assert any(set(text.splitlines()) == missing for text in confirmed)
+    told = [describe_rule(rule, flawed.space) for rule in flawed.improvement.composition.rules]
+    assert any("right" in words for words in told)
+
+
+def mean_return(study: Study, policy) -> float:
+    """Of episodes that no stage of the study plays."""
+    env, total = study.environment.make(), 0.0
+    for seed in range(10_000, 10_100):
+        shown, _ = env.reset(seed=seed)
+        over = False
+        while not over:
+            action, _ = policy.predict(shown[None])
+            shown, reward, over, _, _ = env.step(np.asarray(action)[0])
+            total += reward
+    return total / 100
+
+
+def test_nearly_all_of_the_loss_is_recovered(flawed: Study) -> None:
+    perfect = steering_world.policy(type(flawed.environment.make()), flawed=False)
+    base, guided, best = (mean_return(flawed, who) for who in (flawed.policy, flawed.guided_policy(), perfect))
+    assert best - base > 4
+    assert guided - base >= 0.95 * (best - base)
+    assert flawed.improvement.effect.low > 4
+
+
+def test_the_guided_policy_acts_in_the_space_of_the_environment(flawed: Study) -> None:
+    guided, env = flawed.guided_policy(), flawed.environment.make()
+    left, right = (np.array([[side, 1.0, 0.0]], np.float32) for side in (-1.0, 1.0))
+    before, after = (np.asarray(who.predict(left)[0]).reshape(-1) for who in (flawed.policy, guided))
+    assert env.action_space.contains(after.astype(env.action_space.dtype))
+    assert before[0] in (0.0, 1.0)  # straight on: the number 0, or the choice 1
+    if isinstance(flawed.environment.make(), Driving):
+        assert after.tolist() == [2, 0]
+    else:
+        # The median of what it does on the other side, mirrored.
+        steered = flawed.space.groups[0].regions
+        assert after[0] == pytest.approx(steered.typical[2]) == pytest.approx(0.6, abs=0.02)
+    # Where nothing was wrong, it stays what it was.
+    np.testing.assert_array_equal(*(np.asarray(who.predict(right)[0]).reshape(-1) for who in (flawed.policy, guided)))
+
+
+def test_regions_are_exact_images(flawed: Study) -> None:
+    regions = flawed.space.groups[0].regions
+    if regions is None:
+        return
+    low, high = regions.cuts
+    for value in (high, np.nextafter(np.float32(high), np.float32(2)), 0.5):
+        here, there = regions.region_of([value]), regions.region_of([-np.float32(value)])
+        assert here + there == 2
+    assert low == pytest.approx(-high, abs=1e-6)
+
+
+@pytest.mark.parametrize("world", [Steering, Driving])
+def test_nothing_is_found_in_the_perfect_policy(tmp_path: Path, world) -> None:
+    study = studied(tmp_path, world, flawed=False)
+    assert study.evaluation.base.mean == pytest.approx(BEST, abs=0.3)
+    assert not study.evaluation.confirmed
+    assert not study.improvement.composition.rules
+
+
+@pytest.mark.parametrize("world", [Steering, Driving])
+def test_the_mirror_is_none_of_the_whole_environment(world) -> None:
+    """What comes next is drawn anew, so that only the reward can be compared: the check says what it cannot tell."""
+    space: FeatureSpace = world.feature_space
+    relations = parse_relations(steering_world.MIRRORS[world], space)
+    answers = check_relations(world(), relations, states=400, episodes=100)
+    assert {answer.verdict for answer in answers} <= {"holds", "cannot tell", "holds approximately"}
+    wrong = parse_relations(steering_world.MIRRORS[world].replace('negate = "side"', ""), space)
+    assert "does not hold" in {answer.verdict for answer in check_relations(world(), wrong, states=400, episodes=100)}
