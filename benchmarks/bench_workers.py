@@ -19,12 +19,10 @@ from rich.table import Table
 
 from benchmarks.bench_evaluation import ENV, network_seconds, the_policy
 from legible.engines import LocalProcesses
-from legible.evaluation.units import Setup, Unit, UnitResult, cut_into_units, play_unit, run_units
+from legible.evaluation.units import Setup, Unit, UnitResult, cut_into_units, play_unit, run_units, usual_rows
 from legible.play import stage_seeds
 from legible.rules import Condition, Rule, RuleSet
 from legible.settings import PlaySettings
-
-BATCH, ROWS = 512, 256
 
 
 def random_sets(count: int) -> tuple[RuleSet, ...]:
@@ -68,7 +66,8 @@ def step_cost(setup: Setup, episodes: int, rounds: int = 5) -> tuple[float, floa
 
 def main(*, quick: bool = False, workers: list[int], unit_episodes: int) -> None:
     console, policy = Console(), the_policy(None)
-    setup = Setup(policy, ENV, random_sets(20 if quick else 200), PlaySettings(batch=BATCH), rows=ROWS)
+    play = PlaySettings()
+    setup = Setup(policy, ENV, random_sets(20 if quick else 200), play, rows=usual_rows(play))
     table = Table(title="A guided step in a unit of n episodes, processor time")
     for column in ("n", "µs a step", "network alone", "ratio", "goal"):
         table.add_column(column, justify="right")

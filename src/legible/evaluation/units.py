@@ -42,6 +42,7 @@ from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
 UNGUIDED = -1
+WIDER = 4
 LARGE_ROWS, SMALL_ROWS = 128, 32
 """Rows of a batch that networks see, where many episodes run side by side and where few do."""
 # Columns that only the files of units with failed episodes have.
@@ -232,7 +233,10 @@ def slots_for(setup: Setup, unit: Unit) -> Slots:
 
 
 def _rows(setup: Setup, unit: Unit) -> int:
-    return min(setup.play.batch, len(unit))
+    """How many episodes run side by side."""
+    # Where that decides no bits, more of them share what a step costs beside the network.
+    many = setup.rows and setup.play.batch > SMALL_ROWS
+    return min(WIDER * setup.play.batch if many else setup.play.batch, len(unit))
 
 
 def play_in_slots(
