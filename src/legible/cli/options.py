@@ -32,7 +32,6 @@ SETTINGS_PANELS = {
     "improvement": "Settings of the improvement",
     "references": "Settings of the references",
     "baselines": "Settings of the baselines",
-    "search": "Settings of the search",
 }
 PATH = click.Path(path_type=Path)
 
