@@ -45,6 +45,8 @@ MODULES = {
         "improvement.composition",
         "evaluation.baselines",
         "evaluation.statistics",
+        "mistakes.finding",
+        "mistakes.statistics",
     ),
     "Values": (
         "features.space",
@@ -60,6 +62,7 @@ MODULES = {
     ),
     "Running": (
         "engines",
+        "play.branching",
         "evaluation.units",
         "play.slots",
         "play.acting",

@@ -27,7 +27,14 @@ import pytest
 
 from legible import engines, settings
 from legible.cli import app, main
-from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
+from legible.settings import (
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    MistakeSettings,
+    PlaySettings,
+    StudySettings,
+)
 from legible.study import study
 
 ROOT = Path(__file__).parent.parent
@@ -48,6 +55,7 @@ FEW = StudySettings(
         rungs=2, race_seeds=100, confirmation_changes=200, confirmation_seeds=500, confirmation_episodes=60
     ),
     improvement=ImprovementSettings(episodes=30, final_episodes=60, most_candidates=3),
+    mistakes=MistakeSettings(steps=400_000, episodes=40),
 )
 
 

@@ -4,8 +4,8 @@ The dataclasses here are the single source of the command line's options, of set
 every field is annotated with its type and with the sentence that people read.
 
 - `StudySettings`: all of them; `StudySettings.paper` and `StudySettings.quick` are presets.
-- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `ReferenceSettings` and
-  `BaselineSettings`: one for each step.
+- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `ReferenceSettings`,
+  `BaselineSettings` and `MistakeSettings`: one for each step.
 - `all_settings`: every setting with its name, type, default and help, for whoever makes options or documents of them.
 """
 
@@ -27,10 +27,14 @@ Enforce = Literal["typical", "nearest"]
 Method = Literal["racing", "paper"]
 Candidates = Literal["weaknesses", "confirmed"]
 Order = Literal["mined", "effect", "negative-first"]
+MistakesWhen = Literal["fast", "always", "never"]
+MOST_ROLLOUTS = 512  # of one choice in one rung of the search for mistakes
+MOST_DECISIONS = 10_000
 STEP_LIMIT = 100_000
 MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
 SINGLE_BATCH, SINGLE_UNIT = 25, 100
+SINGLE_STEPS = 5  # how many times fewer steps are spent on single decisions there
 # With fewer changed episodes the test of the confirmation does not keep its promise where losses are rare and large.
 FEWEST_CHANGES = 200
 MOST_RUNGS = 16
@@ -331,6 +335,36 @@ class BaselineSettings:
 
 
 @dataclass(frozen=True)
+class MistakeSettings:
+    """What decides which single decisions are looked at, and how closely."""
+
+    when: Annotated[
+        MistakesWhen,
+        'When a whole run looks for single decisions that cost much: "fast" (where states are copied as rows of a '
+        'batch), "always" or "never". `legible mistakes` does so in any case.',
+    ] = "fast"
+    steps: Annotated[int, "Steps that may be played for it, about."] = 2_000_000
+    episodes: Annotated[int, "Episodes that are recorded, from which the decisions come."] = 600
+    decisions: Annotated[int, "Decisions that are looked at, at most."] = 2000
+    rollouts: Annotated[int, "Rollouts of every choice of every decision."] = 16
+    second_rollouts: Annotated[int, "More rollouts where another choice seems better."] = 48
+    final_rollouts: Annotated[int, "Rollouts that the quoted figures come from, and that chose nothing."] = 128
+
+    def __post_init__(self) -> None:
+        for name, least in (("episodes", 1), ("decisions", 1), ("rollouts", 4), ("final_rollouts", 8)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        for name in ("rollouts", "second_rollouts", "final_rollouts"):
+            if not 2 <= getattr(self, name) <= MOST_ROLLOUTS:
+                raise SettingsError(f"{name} must lie in 2 … {MOST_ROLLOUTS}, got {getattr(self, name)}.")
+        if self.decisions > MOST_DECISIONS:
+            raise SettingsError(f"decisions must be at most {MOST_DECISIONS}, got {self.decisions}.")
+        if self.steps < 1:
+            raise SettingsError(f"steps must be at least 1, got {self.steps}.")
+        _check_word(self, "when")
+
+
+@dataclass(frozen=True)
 class StudySettings:
     """Every number of a study."""
 
@@ -348,7 +382,7 @@ class StudySettings:
         str,
         'Where the rule sets that are tested come from, separated by commas: "mined" (the paper: mined rules, '
         'generalised), "alone" (the same rules, each by itself), "searched" (rules that the policy does not follow '
-        'itself), "yours" (rules that you give).',
+        'itself), "mistakes" (rules learned from single decisions), "yours" (rules that you give).',
     ] = "mined,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
@@ -357,6 +391,7 @@ class StudySettings:
     improvement: ImprovementSettings = field(default_factory=ImprovementSettings)
     references: ReferenceSettings = field(default_factory=ReferenceSettings)
     baselines: BaselineSettings = field(default_factory=BaselineSettings)
+    mistakes: MistakeSettings = field(default_factory=MistakeSettings)
 
     def __post_init__(self) -> None:
         if self.episodes < 2:
@@ -373,6 +408,7 @@ class StudySettings:
             mining=MiningSettings.paper(),
             evaluation=EvaluationSettings(method="paper"),
             improvement=ImprovementSettings(episodes=1000, order="negative-first"),
+            mistakes=MistakeSettings(when="never"),
         )
 
     @classmethod
@@ -391,8 +427,9 @@ class StudySettings:
             ),
             search=SearchSettings(budget=1_500_000, most_candidates=6),
             improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
-            references=ReferenceSettings(episodes=25),
+            references=ReferenceSettings(episodes=50),
             baselines=BaselineSettings(random_tests=10),
+            mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),
         )
 
     def for_single_environments(self) -> StudySettings:
@@ -400,7 +437,11 @@ class StudySettings:
 
         Their units are smaller: less is lost when a run is stopped, and progress is seen sooner.
         """
-        return replace(self, play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT))
+        return replace(
+            self,
+            play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT),
+            mistakes=replace(self.mistakes, steps=self.mistakes.steps // SINGLE_STEPS),
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> StudySettings:

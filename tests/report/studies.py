@@ -13,6 +13,7 @@ from legible.settings import (
     EvaluationSettings,
     ImprovementSettings,
     MiningSettings,
+    MistakeSettings,
     PlaySettings,
     ReferenceSettings,
     StudySettings,
@@ -29,6 +30,7 @@ SETTINGS = StudySettings(
     improvement=ImprovementSettings(episodes=60, final_episodes=100, most_candidates=3),
     references=ReferenceSettings(episodes=20),
     baselines=BaselineSettings(random_tests=2),
+    mistakes=MistakeSettings(steps=300_000, episodes=40),
 )
 MIRROR_SETTINGS = replace(
     SETTINGS,

@@ -324,7 +324,7 @@ def test_what_would_show_something_else_is_not_shown(pacman_study, monkeypatch) 
 def test_replays_are_numbered_as_far_as_there_is_room(monkeypatch) -> None:
     made = [(None, "first"), (None, None), (0, "x" * 40), (1, "second"), (2, None)]
     monkeypatch.setattr("legible.report.replays.REPLAY_BUDGET", 20)
-    assert _number_replays(made, 4) == Replays(("first", "second"), (0,), (None, 1, None, None))
+    assert _number_replays(made, 4) == Replays(("first", "second"), (0,), (None, 1, None, None), 5)
 
 
 @pytest.mark.parametrize("name", ["highway-fast-v0", "MountainCar-v0"])

@@ -15,6 +15,7 @@ import rich_click as click
 from legible import __version__
 from legible.cli.check import check
 from legible.cli.drawing import complain, say
+from legible.cli.mistakes import mistakes
 from legible.cli.play import play
 from legible.cli.relations import relations
 from legible.cli.reproduce import reproduce
@@ -25,7 +26,7 @@ from legible.errors import LegibleError
 STOPPED = 130
 PANELS: dict[str, tuple[click.Command, ...]] = {
     "A study": (run, compare, settings),
-    "Its steps, each alone": (mine, generalise, evaluate, improve, explain, report, baselines),
+    "Its steps, each alone": (mine, generalise, evaluate, improve, explain, mistakes, report, baselines),
     "Policies and environments": (check, play, train, zoo, export, reproduce, relations),
 }
 

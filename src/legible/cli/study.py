@@ -44,7 +44,7 @@ WORTH_AN_ESTIMATE = 5.0
 
 
 @contextmanager
-def _working(choice: StudyChoice) -> Iterator[Study]:
+def working(choice: StudyChoice) -> Iterator[Study]:
     """Open or make the study, with bars and workers for as long as it is worked on."""
     with Bars(quiet=choice.as_json) as bars:
         study = choice.study(bars)
@@ -72,7 +72,7 @@ def run(choice: StudyChoice, with_baselines: bool, other: tuple[str, ...]) -> No
     A run that was stopped goes on where it was when the same command, or 'legible run DIR', is given.
     """
     started = time.monotonic()
-    with _working(choice) as study:
+    with working(choice) as study:
         _announce(study, choice)
         improvement = study.run(report=False, baselines=with_baselines, others=others(other))
         path = study.write_report()
@@ -94,11 +94,11 @@ def mine(choice: StudyChoice) -> None:
     """Step 1: collect experiences and mine rules that say what the policy does and what it avoids."""
     from legible.rules import describe_rule  # noqa: PLC0415
 
-    with _working(choice) as study:
+    with working(choice) as study:
         mining = study.mine()
     rows = [{**row, "words": describe_rule(m.rule, study.space)} for row, m in zip(mining.to_rows(), mining.rules)]  # noqa: B905
     if choice.as_json:
-        print_json({**_about(study), "learned": mining.learned, "dropped": mining.dropped, "rules": rows})
+        print_json({**about(study), "learned": mining.learned, "dropped": mining.dropped, "rules": rows})
         return
     console = out()
     cells = [(capitalise(row["words"]), percent(row["agreement"]), percent(row["coverage"])) for row in rows]
@@ -120,7 +120,7 @@ def generalise(choice: StudyChoice) -> None:
     """Step 2: carry the mined rules over to related situations, as the relations say."""
     from legible.rules import describe_rule_set  # noqa: PLC0415
 
-    with _working(choice) as study:
+    with working(choice) as study:
         found = study.generalise()
     space = study.space
     if choice.as_json:
@@ -132,7 +132,7 @@ def generalise(choice: StudyChoice) -> None:
             }
             for g in found
         ]
-        print_json({**_about(study), "relations": len(study.relations), "rule_sets": sets})
+        print_json({**about(study), "relations": len(study.relations), "rule_sets": sets})
         return
     console = out()
     for generalisation in found:
@@ -152,11 +152,11 @@ def evaluate(choice: StudyChoice) -> None:
     """Step 3: guide the policy with every rule set, compare returns, and confirm weaknesses on fresh seeds."""
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
-    with _working(choice) as study:
-        _announce(study, choice, without=("improve", "compare", "explain"))
+    with working(choice) as study:
+        _announce(study, choice, without=("improve", "compare", "explain", "mistakes"))
         evaluation = study.evaluate()
     if choice.as_json:
-        print_json({**_about(study), **_evaluation(study)})
+        print_json({**about(study), **_evaluation(study)})
         return
     console = out()
     base = evaluation.base
@@ -179,11 +179,11 @@ def improve(choice: StudyChoice) -> None:
     """Compose the rule sets that help into a guided policy, and measure it on fresh seeds."""
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
-    with _working(choice) as study:
-        _announce(study, choice, without=("explain",))
+    with working(choice) as study:
+        _announce(study, choice, without=("explain", "mistakes"))
         improvement, references = study.improve(), study.play_references()
     if choice.as_json:
-        print_json({**_about(study), **_improvement(study), "references": references.to_rows()})
+        print_json({**about(study), **_improvement(study), "references": references.to_rows()})
         return
     console = out()
     rows = [
@@ -192,7 +192,6 @@ def improve(choice: StudyChoice) -> None:
     ]
     if rows:
         console.print(table(("Tried", "Mean return", "Kept"), rows, right=("Mean return",)))
-    _print_references(study)
     _print_figures(study)
     console.print(verdict_sentence(study.evaluation, improvement, references), soft_wrap=True, markup=False)
     if len(improvement.composition):
@@ -204,8 +203,8 @@ def improve(choice: StudyChoice) -> None:
 @study_command()
 def explain(choice: StudyChoice) -> None:
     """Put the most telling weaknesses into words: what is known, what is not, and which rules make the difference."""
-    with _working(choice) as study:
-        _announce(study, choice)
+    with working(choice) as study:
+        _announce(study, choice, without=("mistakes",))
         study.play_references()
         study.explain()
     if choice.as_json:
@@ -226,11 +225,11 @@ def explain(choice: StudyChoice) -> None:
 def report(choice: StudyChoice, html: Path | None, other: tuple[str, ...]) -> None:
     """Write the report: one HTML file that needs nothing else. Steps that are missing are done first."""
     choice, path = _report_path(choice, html)
-    with _working(choice) as study:
-        _announce(study, choice)
+    with working(choice) as study:
+        _announce(study, choice, without=("mistakes",))
         path = study.write_report(path, others=others(other))
     if choice.as_json:
-        print_json({**_about(study), "report": path})
+        print_json({**about(study), "report": path})
         return
     out().print(f"Report: {path}", soft_wrap=True, markup=False)
 
@@ -255,12 +254,12 @@ def _report_path(choice: StudyChoice, html: Path | None) -> tuple[StudyChoice, P
 )
 def baselines(choice: StudyChoice, kind: tuple[str, ...]) -> None:
     """Compare with the paper's baselines: random testing and random rules; all three by default."""
-    with _working(choice) as study:
+    with working(choice) as study:
         found: dict[str, Evaluation] = {"mined rules": study.evaluate()}
         for name in kind or ("block", "enforce", "rules"):
             found[_BASELINE_NAMES.get(name, name)] = study.play_baseline(name)
     if choice.as_json:
-        print_json({**_about(study), "baselines": {name: _shares(e) for name, e in found.items()}})
+        print_json({**about(study), "baselines": {name: _shares(e) for name, e in found.items()}})
         return
     rows = [
         (
@@ -352,6 +351,10 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())
         say(f"{len(study.rule_sets)} rule sets to test: {number(total)} episodes, about {duration(left.seconds)}.")
+    if "mistakes" not in without and study.looks_for_mistakes() and not study.has_mistakes:
+        steps = study.settings.mistakes.steps
+        seconds = steps / (rate * float(study.experiences.lengths.mean()) * left.workers)
+        say(f"Single decisions take up to {number(steps)} steps more, about {duration(seconds)} (--mistakes.steps).")
 
 
 def _print_findings(study: Study) -> None:
@@ -383,6 +386,11 @@ def _print_findings(study: Study) -> None:
     more = spared if play.epsilon and not play.epsilon_when_guided else ""
     console.print(f"How it was played: {play.words}.{more}", soft_wrap=True)
     _remark_on_relations(study)
+    if study.has_mistakes:
+        from legible.cli.mistakes import print_mistakes  # noqa: PLC0415
+
+        console.print()
+        print_mistakes(study)
     console.print()
 
 
@@ -396,26 +404,20 @@ def _doubt(study: Study) -> str:
     return f", no better than {best.name}" if best and improvement.effect.low > 0 else ", whose gain may be chance"
 
 
-def _print_references(study: Study) -> None:
-    """The references that are quoted beside the policy, alone and guided, on the seeds of the final figure."""
-    improvement = study.improvement
-    samples = [("the policy alone", improvement.base)]
-    samples += [("guided", improvement.guided)] if len(improvement.composition) else []
-    samples += [(entry.name, entry.sample) for entry in study.references.quoted]
-    rows = [(name, with_error(sample.mean, sample.error), percent(sample.success)) for name, sample in samples]
-    out().print(table(("On fresh seeds", "Mean return", "Success"), rows, right=("Mean return", "Success")))
-
-
 def _print_figures(study: Study) -> None:
-    """The policy alone and guided by every objective, whichever was asked for, and whether constraints are kept."""
+    """Policy, guided policy and references by every objective, and whether constraints are kept."""
     from legible.evaluation.figures import figure_table  # noqa: PLC0415
 
-    columns, rows = figure_table(study.improvement.figure_rows())
+    columns, rows = figure_table(_figures(study))
     out().print(table(columns, rows, right=columns[1:]))
     for check in study.improvement.constraints():
         kept = "is kept" if check.is_kept else "is not shown to be kept"
         interval = confidence_interval(check.effect.mean, check.effect.low, check.effect.high)
         out().print(f"The constraint {check.constraint!r} {kept}: {interval}.", soft_wrap=True, markup=False)
+
+
+def _figures(study: Study) -> list[dict[str, Any]]:
+    return study.improvement.figure_rows({entry.name: entry.result for entry in study.references.quoted})
 
 
 def _remark_on_relations(study: Study) -> None:
@@ -468,7 +470,8 @@ def _next(study: Study, command: str) -> None:
     say(f"[dim]Next: legible {command} {escape(str(study.folder))}[/]")
 
 
-def _about(study: Study) -> dict[str, Any]:
+def about(study: Study) -> dict[str, Any]:
+    """Return what tells a study from others, as plain data."""
     return {
         "folder": study.folder,
         "environment": study.environment.name,
@@ -505,11 +508,11 @@ def _improvement(study: Study) -> dict[str, Any]:
         "composition": [rule.text(space) for rule in improvement.composition.rules],
         "steps": len(improvement.steps),
         "accepted": len(improvement.rule_sets),
+        "objective": improvement.evaluation_settings.objective,
+        "figures": _figures(study),
+        "constraints": improvement.constraints(),
         "repair": is_repair(improvement, references),
         "imitates": imitated.name if imitated is not None else None,
-        "objective": improvement.evaluation_settings.objective,
-        "figures": improvement.figure_rows(),
-        "constraints": improvement.constraints(),
     }
 
 
@@ -517,11 +520,12 @@ def _summary(study: Study) -> dict[str, Any]:
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     return {
-        **_about(study),
+        **about(study),
         "verdict": verdict_sentence(study.evaluation, study.improvement, study.references),
         "references": study.references.to_rows(),
         "weaknesses": [explanation.to_dict() for explanation in study.explanations],
         "evaluation": _shares(study.evaluation),
         "improvement": _improvement(study),
         "relations": len(study.relations),
+        **({"mistakes": study.mistakes.to_dict()} if study.has_mistakes else {}),
     }

@@ -6,6 +6,7 @@ from legible.hypotheses.paper import alone, generalised, mined, yours
 from legible.hypotheses.search import searched
 from legible.hypotheses.source import (
     SOURCES,
+    DecisionGains,
     Hypotheses,
     MeasuredEffect,
     Source,
@@ -17,6 +18,7 @@ from legible.hypotheses.source import (
 
 __all__ = [
     "SOURCES",
+    "DecisionGains",
     "Hypotheses",
     "MeasuredEffect",
     "Source",

@@ -4,6 +4,7 @@ A source is a generator. It yields rule sets, is sent how guidance with each of 
 more: it can search without knowing how effects are measured.
 
 - `SourceInput`: what a source knows; `Source`: a function from that to a generator, `Hypotheses`.
+- `DecisionGains`: what other choices are worth at single decisions.
 - `SOURCES`, `register_source`: the sources by name; `open_sources`: the generators of those that a study asks for.
 - `ask_sources`: drives generators, round after round, with somebody who measures.
 """
@@ -13,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from legible.errors import LegibleError, did_you_mean
 from legible.mining import Mining
@@ -42,6 +46,35 @@ Hypotheses = Generator[Sequence[RuleSet], Sequence[MeasuredEffect], None]
 
 
 @dataclass(frozen=True)
+class DecisionGains:
+    """What other choices are worth at single decisions, a row each (see `legible.mistakes`).
+
+    Parameters
+    ----------
+    observations
+        ``float32[n, features]``.
+    taken
+        ``int64[n, groups]``, the choices that were taken.
+    choices
+        ``int64[n, others]``, the other ones.
+    gains, errors
+        ``float64[n, others]``: what each is worth beyond what was done, and its standard error.
+    scores
+        ``float[n, all choices]``, what the policy thought of each.
+    episodes
+        ``int64[n]``, the episode of each decision.
+    """
+
+    observations: NDArray[np.float32]
+    taken: NDArray[np.int64]
+    choices: NDArray[np.int64]
+    gains: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    scores: NDArray[np.float32]
+    episodes: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class SourceInput:
     """What a source of hypotheses knows.
 
@@ -59,6 +92,8 @@ class SourceInput:
         Rules of the user's own.
     seed
         Of the study, for sources that draw random numbers.
+    decisions
+        What other choices are worth at single decisions, where that was found out.
     search
         What a search is to do.
     budget
@@ -73,6 +108,7 @@ class SourceInput:
     relations: tuple[MetamorphicRelation, ...] = ()
     rules: tuple[Rule, ...] = ()
     seed: int = 0
+    decisions: DecisionGains | None = None
     search: SearchSettings = field(default_factory=SearchSettings)
     budget: int = 0
     negative_first: bool = False

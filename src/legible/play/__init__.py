@@ -26,6 +26,7 @@ from legible.play.branching import (
     Point,
     States,
     Way,
+    copies_rows,
     find_way,
     make_branching,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "choose_actions",
     "choose_row",
     "collect",
+    "copies_rows",
     "declare_stage",
     "environment_for",
     "episode_seeds",

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from legible.errors import LegibleError
 from legible.play.episodes import episode_seeds
-from legible.settings import StudySettings
+from legible.settings import MOST_ROLLOUTS, StudySettings
 
 # Every stage of a study has room for this many episodes; blocks of different stages never share a seed.
 STAGE_EPISODES = 2**24
@@ -56,8 +56,8 @@ class Stage:
     block
         Number of its block of seeds. Numbers are never given anew: they decide the seeds of finished studies.
     step
-        The step of a study that plays it: "collect", "evaluate", "improve", "compare", "explain" or
-        "baseline".
+        The step of a study that plays it: "collect", "evaluate", "improve", "compare", "explain",
+        "mistakes" or "baseline".
     purpose
         What its episodes are for, in the report's table of seeds and in the documents.
     seeds
@@ -149,6 +149,14 @@ def _tests(settings: StudySettings, known: Known) -> int:
 
 def _random_rules(settings: StudySettings, known: Known) -> int:
     return _raced(settings, known) or _blocks(settings, known)
+
+
+# Every decision that is looked at has room for this many futures; each rung takes its own.
+FUTURES = 3 * MOST_ROLLOUTS
+
+
+def _of_mistakes(settings: StudySettings, _: Known) -> int:
+    return 0 if settings.mistakes.when == "never" else settings.mistakes.episodes
 
 
 STAGES: dict[str, Stage] = {}
@@ -264,6 +272,22 @@ for _stage in (
         "the paper's baseline RR, as in screening",
         _random_rules,
         _random_rules,
+    ),
+    Stage(
+        "mistakes",
+        11,
+        "mistakes",
+        "the unguided policy, whose single decisions are looked at",
+        _of_mistakes,
+        _of_mistakes,
+    ),
+    Stage(
+        "mistakes rollouts",
+        12,
+        "mistakes",
+        "futures of single decisions, from the decision on, the same for all choices",
+        lambda settings, known: FUTURES * settings.mistakes.decisions if _of_mistakes(settings, known) else 0,
+        lambda *_: 0,  # parts of episodes: their budget is one of steps
     ),
 ):
     declare_stage(_stage)

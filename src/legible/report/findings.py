@@ -15,6 +15,7 @@ from legible.improvement import Improvement
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
 from legible.report.command import rerun_command
 from legible.report.importances import ImportanceTab, group_rows, importance_tabs
+from legible.report.mistakes import MistakeSection, gather_mistakes
 from legible.report.replays import gather_replays
 from legible.report.returns import PolicyReturns, policy_returns, seeds_won
 from legible.report.tables import (
@@ -60,6 +61,7 @@ class Findings:
     command: str
     composition_replays: tuple[int, ...]
     replays: tuple[Any, ...]
+    mistakes: MistakeSection | None
 
 
 def gather(study: Study) -> Findings:
@@ -71,6 +73,7 @@ def gather(study: Study) -> Findings:
         weakness_card(found, study, replay) for found, replay in zip(explanations, replays.of_rule_sets, strict=True)
     ]
     effects = [effect for card in cards for _, effect in card.effects]
+    mistakes = gather_mistakes(study, len(replays.data), replays.room)
     returns = tuple(policy_returns(study))
     return Findings(
         study=study,
@@ -84,7 +87,7 @@ def gather(study: Study) -> Findings:
         returns=returns,
         histograms=histograms({entry.name: entry.result.played.returns for entry in returns}),
         seeds_won=seeds_won(improvement.final_blocks),
-        figures=figure_table(improvement.figure_rows()),
+        figures=figure_table(improvement.figure_rows({e.name: e.result for e in study.references.quoted})),
         cards=tuple(card for card in cards if card.is_sure),
         doubtful_cards=tuple(card for card in cards if not card.is_sure),
         effect_scale=interval_scale(effects or [improvement.effect]),
@@ -97,7 +100,8 @@ def gather(study: Study) -> Findings:
         seeds=tuple(seed_rows(study)),
         command=rerun_command(study),
         composition_replays=replays.of_composition,
-        replays=replays.data,
+        replays=replays.data if mistakes is None else (*replays.data, *mistakes.replays),
+        mistakes=mistakes,
     )
 
 

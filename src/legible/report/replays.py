@@ -45,11 +45,14 @@ class Replays:
         Numbers of those that show the composition.
     of_rule_sets
         For every rule set, the number of its replay, or None where it has none.
+    room
+        Bytes that are left for others.
     """
 
     data: tuple[Any, ...]
     of_composition: tuple[int, ...]
     of_rule_sets: tuple[int | None, ...]
+    room: int
 
 
 def gather_replays(study: Study, rule_sets: Sequence[RuleSet]) -> Replays:
@@ -88,7 +91,7 @@ def _number_replays(made: Sequence[tuple[int | None, Any]], rule_sets: int) -> R
         else:
             of_rule_sets[place] = len(kept)
         kept.append(shown)
-    return Replays(tuple(kept), tuple(of_composition), tuple(of_rule_sets))
+    return Replays(tuple(kept), tuple(of_composition), tuple(of_rule_sets), room)
 
 
 def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tuple[Recording, Recording]]:

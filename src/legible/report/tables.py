@@ -144,10 +144,11 @@ def _baseline_row(name: str, evaluation: Evaluation) -> BaselineRow:
 
 
 def seed_rows(study: Study) -> Iterator[SeedRow]:
-    """Return the stages of the study, but for baselines, with their seeds."""
+    """Return the stages of the study that were played, but for baselines, with their seeds."""
     evaluation = study.evaluation
     known = Known(len(evaluation.verdicts), len(evaluation.weaknesses))
+    left_out = ("baseline",) if study.has_mistakes else ("baseline", "mistakes")
     for stage in STAGES.values():
         seeds = stage.seeds(study.settings, known)
-        if stage.step != "baseline" and seeds:
+        if stage.step not in left_out and seeds:
             yield SeedRow(stage.name, stage.purpose, stage_seeds(study.seed, stage.name, 0, 1)[0], seeds)

@@ -7,7 +7,9 @@ from legible.rules.wording import (
     action_words,
     describe_rule,
     describe_rule_set,
+    gerund,
     representative_rule,
+    third_person,
 )
 
 __all__ = [
@@ -20,7 +22,9 @@ __all__ = [
     "action_words",
     "describe_rule",
     "describe_rule_set",
+    "gerund",
     "parse_rule",
     "representative_rule",
+    "third_person",
     "triggers",
 ]

@@ -27,6 +27,7 @@ def collect_in_units(
     folder: Path,
     key: str,
     progress: Progress,
+    stage: str = "experiences",
 ) -> Experiences:
     """Play one episode for every seed and return what was seen and done.
 
@@ -50,15 +51,17 @@ def collect_in_units(
         Where units are kept until all are there, and what they belong to.
     progress
         Who is told how many episodes are known.
+    stage
+        What that is called.
     """
     units = [tuple(seeds[i : i + unit_episodes]) for i in range(0, len(seeds), unit_episodes)]
     parts = [folder / f"{i:04}.npz" for i in range(len(units))]
     space, guess = describe_features(setup.environment, names)
     folder.mkdir(exist_ok=True)
     missing = [i for i, part in enumerate(parts) if not part.exists()]
-    count = ProgressCount(progress, "experiences", len(seeds))
+    count = ProgressCount(progress, stage, len(seeds))
     count.add(len(seeds) - sum(len(units[i]) for i in missing))
-    failures = FailureLimit(most_failed, "experiences", len(seeds))
+    failures = FailureLimit(most_failed, stage, len(seeds))
     for i in sorted(set(range(len(parts))) - set(missing)):
         left = set(Experiences.load(parts[i], key).seeds.tolist())
         failures.add(*(FailedEpisode(guided=False, seed=s, error="failed before") for s in units[i] if s not in left))

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from legible.play.branching.branches import Branches
-from legible.play.branching.finding import FoundWay, find_way
+from legible.play.branching.finding import FoundWay, copies_rows, find_way
 from legible.play.branching.points import BranchingError, Future, Point
 from legible.play.branching.ways import WAYS, Branching, States, Way, make_branching
 
@@ -26,6 +26,7 @@ __all__ = [
     "Point",
     "States",
     "Way",
+    "copies_rows",
     "find_way",
     "make_branching",
 ]

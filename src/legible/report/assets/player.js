@@ -183,7 +183,7 @@ class FeatureDrawer {
 }
 
 const DRAWERS = { pacman: PacmanDrawer, road: RoadDrawer, pictures: PictureDrawer, features: FeatureDrawer };
-const ENDS = { success: "won", failure: "lost", "cut off": "cut off", end: "over" };
+const ENDS = { success: "won", failure: "lost", "cut off": "cut off", end: "over", "shown so far": "shown so far" };
 
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -206,6 +206,8 @@ class Player {
   constructor(root, replay) {
     this.root = root; this.replay = replay; this.step = 0; this.timer = null;
     this.last = Math.max(...replay.sides.map((side) => side.actions.length));
+    this.names = replay.names || ["The policy alone", "Guided"];
+    this.first = replay.first || 0; // the step of the episode that is shown first
     this.stops = [...new Set(replay.sides[1].marks.map((mark) => mark[0]))];
     replay.sides.forEach((side) => {
       side.preferred = new Map(side.drawn);
@@ -222,14 +224,14 @@ class Player {
     const replay = this.replay, layout = replay.layout;
     const about = make("p", { class: "about" }, `Seed ${replay.seed}, ${replay.why}. `);
     if (replay.parting < this.last)
-      about.append(replay.parting ? `Both play alike up to step ${replay.parting}.` : "They part at once.");
+      about.append(replay.parting ? `Both play alike up to step ${this.first + replay.parting}.` : "They part at once.");
     const shape = layout.width / layout.height;
     const sides = make("div", { class: shape > 4 ? "sides wide long" : shape > 1.6 ? "sides wide" : "sides" });
     this.panels = replay.sides.map((side, i) => this.panel(side, i, sides));
     this.root.replaceChildren(about, sides, this.timeline(), this.controls());
     this.root.tabIndex = 0;
     this.root.setAttribute("role", "group");
-    this.root.setAttribute("aria-label", `Replay of seed ${replay.seed}, unguided and guided side by side`);
+    this.root.setAttribute("aria-label", `Replay of seed ${replay.seed}, side by side: ${this.names.join(", ")}`);
     this.root.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -237,7 +239,7 @@ class Player {
     const kind = this.replay.kind, drawer = new DRAWERS[kind](this.replay.layout, side.frames);
     const screen = kind === "features" ? make("div", { class: "values" }) : make("canvas", { role: "img" });
     const score = make("span", { class: "figures" }), says = make("div", { class: "says" });
-    const head = make("div", { class: "head" }, make("b", {}, i ? "Guided" : "The policy alone"), score);
+    const head = make("div", { class: "head" }, make("b", {}, this.names[i]), score);
     sides.append(make("div", { class: `side ${i ? "guided" : "alone"}` }, head, screen, says));
     return { side, drawer, screen, score, says };
   }
@@ -253,7 +255,7 @@ class Player {
         track.append(make("span", { class: "m", style: `left:${100 * from / this.last}%;width:${100 * (to - from) / this.last}%` }));
       const head = make("span", { class: "at" });
       track.append(head);
-      line.append(make("span", {}, i ? "guided" : "alone"), track);
+      line.append(make("span", {}, this.replay.names ? (i ? "better" : "as it did") : i ? "guided" : "alone"), track);
       return head;
     });
     this.range = make("input", {
@@ -340,7 +342,7 @@ class Player {
     });
     this.heads.forEach((head) => { head.style.left = `${100 * this.step / this.last}%`; });
     this.range.value = this.step;
-    this.count.textContent = `step ${this.step} of ${this.last}`;
+    this.count.textContent = `step ${this.first + this.step} of ${this.first + this.last}`;
     this.root.dataset.step = this.step;
   }
 

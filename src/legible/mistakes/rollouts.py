@@ -1,0 +1,149 @@
+"""Rollouts: from a decision on with one of the choices, then as the policy says, to the end of the episode.
+
+- `RolloutSetup`: what all rollouts share; `RolloutUnit`: some decisions with their choices and futures.
+- `play_rollouts`: plays a unit, for engines; `Rollouts`: what came of it.
+- `record_futures`: some rollouts step by step, to be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.environments import EnvironmentSpec
+from legible.mistakes.decisions import forced_actions
+from legible.play import (
+    Branches,
+    Future,
+    Observations,
+    Point,
+    PolicyChooser,
+    Recorder,
+    Recording,
+    Scores,
+    Way,
+    make_branching,
+    make_slots,
+    play_episodes,
+)
+from legible.policies import Policy
+from legible.settings import PlaySettings
+
+
+@dataclass(frozen=True)
+class RolloutSetup:
+    """What all rollouts share.
+
+    Parameters
+    ----------
+    policy, environment, play
+        What is played, and how.
+    way
+        How the environment is brought to the decisions (`legible.play.find_way`).
+    future
+        "new" for futures that the seeds decide; "same" for the one of the recorded episode.
+    """
+
+    policy: Policy
+    environment: EnvironmentSpec
+    way: Way
+    future: Future = "new"
+    play: PlaySettings = field(default_factory=PlaySettings)
+
+
+@dataclass(frozen=True)
+class RolloutUnit:
+    """Decisions with their choices and futures.
+
+    Parameters
+    ----------
+    points
+        The decisions; the action after each of them is the last of its actions.
+    choices
+        ``int64[decisions, choices]``.
+    seeds
+        ``int64[decisions, rollouts]``: the futures, the same for all choices of a decision.
+    """
+
+    points: tuple[Point, ...]
+    choices: NDArray[np.int64]
+    seeds: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.choices.size * self.seeds.shape[1]
+
+
+class Rollouts(NamedTuple):
+    """What came of rollouts: ``[decisions, choices, rollouts]``, NaN and 0 where a decision failed."""
+
+    returns: NDArray[np.float64]
+    steps: NDArray[np.int64]
+
+
+class _FirstChoice:
+    """Takes a choice at the decision, then acts as the policy says."""
+
+    def __init__(self, policy: PolicyChooser, first: NDArray[np.int64], forced: NDArray[Any]) -> None:
+        # The last entries serve idle rows, whose episode is −1.
+        self._policy = policy
+        self._first = np.append(first, -1)
+        self._forced = np.append(forced, forced[:1], axis=0)
+
+    def __call__(
+        self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
+    ) -> tuple[NDArray[Any], Scores]:
+        """Choose for every row."""
+        actions, scores = self._policy(observations, episodes, steps)
+        here = steps == self._first[episodes]
+        if here.any():
+            actions = actions.copy()
+            actions[here] = self._forced[episodes[here]]
+        return actions, scores
+
+
+def play_rollouts(setup: RolloutSetup, unit: RolloutUnit) -> Rollouts:
+    """Play all rollouts of a unit."""
+    decisions, choices = unit.choices.shape
+    shape = (decisions, choices, unit.seeds.shape[1])
+    played, _ = _play(setup, unit, keep=())
+    # Only the rest was played.
+    starts = np.array([point.step for point in unit.points])
+    steps = played.lengths.reshape(shape) - starts[:, None, None]
+    return Rollouts(played.returns.reshape(shape), steps)
+
+
+def record_futures(setup: RolloutSetup, unit: RolloutUnit) -> list[Recording]:
+    """Play a unit and return its rollouts, from the decision on, in the order of decisions, choices and futures."""
+    _, recordings = _play(setup, unit, keep=range(len(unit)))
+    return recordings
+
+
+def _play(setup: RolloutSetup, unit: RolloutUnit, keep: Sequence[int]) -> tuple[Any, list[Recording]]:
+    decisions, choices = unit.choices.shape
+    rollouts = unit.seeds.shape[1]
+    state_of = np.repeat(np.arange(decisions), choices * rollouts)
+    steps = np.array([point.step for point in unit.points], np.int64)[state_of]
+    taken = np.array([point.actions[point.step] for point in unit.points])
+    forced = forced_actions(setup.policy, taken, unit.choices)
+    if setup.future == "new":
+        seeds = np.repeat(unit.seeds[:, None, :], choices, axis=1).ravel().tolist()
+    else:
+        seeds = [unit.points[i].seed for i in state_of.tolist()]
+    slots = make_slots(setup.environment, min(setup.play.batch, len(seeds)))
+    recorder = Recorder(keep)
+    try:
+        branching = make_branching(slots, setup.way)
+        states = branching.visit(unit.points)
+        starts = Branches(branching, states, state_of, steps, future=setup.future)
+        policy = PolicyChooser(setup.policy, seeds, epsilon=setup.play.epsilon, sample=setup.play.sample)
+        chooser = _FirstChoice(policy, steps, np.repeat(forced.reshape(-1, *taken.shape[1:]), rollouts, axis=0))
+        limit = setup.play.step_limit
+        on_step = recorder if keep else None
+        played = play_episodes(slots, chooser, seeds, step_limit=limit, starts=starts, on_step=on_step)
+    finally:
+        slots.close()
+    return played, recorder.recordings(seeds) if keep else []

@@ -1,0 +1,171 @@
+"""Rollouts in units of work: on an engine, kept as they come, the same whatever the workers.
+
+- `RolloutRunner`: plays the rollouts that a race asks for; `Store`: where units are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.engines import Engine, Failed, UnitFailedError
+from legible.evaluation import FailureLimit
+from legible.evaluation.failures import FailedEpisode, is_of_episode, reason_of
+from legible.evaluation.units import choices_content
+from legible.mistakes.rollouts import Rollouts, RolloutSetup, RolloutUnit, play_rollouts
+from legible.play import Point, stage_seeds
+from legible.play.stages import FUTURES
+
+Store = MutableMapping[str, Rollouts]
+"""Rollouts by the key of their unit; a study keeps them on disk."""
+
+STAGE = "mistakes rollouts"
+# A unit has at least this many rollouts for each slot: while the last ones end, slots idle.
+ROLLOUTS_PER_SLOT = 16
+
+
+class RolloutRunner:
+    """Plays the rollouts that a race asks for (`legible.mistakes.racing.Measure`).
+
+    Parameters
+    ----------
+    setup
+        What all rollouts share.
+    points
+        The decisions.
+    seed
+        Of the study; decides all futures.
+    engine
+        Where units run.
+    store
+        Where they are kept; none that is there is played again.
+    fingerprint
+        Stands for the policy in the keys of units.
+    time_limit
+        Seconds after which a unit is given up.
+    failures
+        How many decisions may fail: those whose rollouts do are left out.
+    on_plan, on_rollouts
+        Called with the number of rollouts that are to come, and with the number of those that became known.
+
+    Attributes
+    ----------
+    steps_played
+        Steps of all rollouts, and those that led to the decisions.
+    """
+
+    def __init__(
+        self,
+        setup: RolloutSetup,
+        points: Sequence[Point],
+        *,
+        seed: int,
+        engine: Engine,
+        store: Store | None = None,
+        fingerprint: str = "",
+        time_limit: float | None = None,
+        failures: FailureLimit | None = None,
+        on_plan: Callable[[int], None] | None = None,
+        on_rollouts: Callable[[int], None] | None = None,
+    ) -> None:
+        self._setup, self._points, self._seed = setup, points, seed
+        self._engine, self._store, self._fingerprint = engine, {} if store is None else store, fingerprint
+        self._time_limit, self._failures = time_limit, failures or FailureLimit()
+        self._expect, self._tell = on_plan or (lambda _: None), on_rollouts or (lambda _: None)
+        self.steps_played = 0
+
+    def __call__(
+        self, numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int
+    ) -> NDArray[np.float64]:
+        """Play rollouts of some decisions."""
+        if not len(numbers):
+            return np.empty((0, choices.shape[1], count))
+        size = max(1, ROLLOUTS_PER_SLOT * self._setup.play.batch // (choices.shape[1] * count))
+        units = [
+            self._unit(numbers[i : i + size], choices[i : i + size], first, count) for i in range(0, len(numbers), size)
+        ]
+        self._failures.expect(len(numbers))
+        self._expect(sum(len(unit) for unit in units))
+        return np.concatenate([rollouts.returns for rollouts in self._run(units)])
+
+    def futures(self, number: int, first: int, count: int) -> list[int]:
+        """Return the seeds of some futures of a decision."""
+        return stage_seeds(self._seed, STAGE, number * FUTURES + first, count)
+
+    def _unit(self, numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int) -> RolloutUnit:
+        seeds = np.array([self.futures(number, first, count) for number in numbers.tolist()], np.int64)
+        return RolloutUnit(tuple(self._points[i] for i in numbers.tolist()), choices, seeds)
+
+    def _run(self, units: list[RolloutUnit]) -> list[Rollouts]:
+        keys = [self._key(unit) for unit in units]
+        missing = [i for i, key in enumerate(keys) if key not in self._store]
+        self._tell(sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing))
+        broken: list[int] = []
+        for outcome in self._engine.run(
+            play_rollouts, self._setup, [units[i] for i in missing], time_limit=self._time_limit
+        ):
+            i = missing[outcome.index]
+            if not isinstance(outcome, Failed):
+                self._store[keys[i]] = outcome.result
+                self._tell(len(units[i]))
+            elif is_of_episode(outcome):
+                broken.append(i)
+            else:
+                raise UnitFailedError(f"rollouts failed: {reason_of(outcome)}.")
+        for i in sorted(broken):
+            self._store[keys[i]] = self._one_by_one(units[i])
+            self._tell(len(units[i]))
+        found = [self._store[key] for key in keys]
+        for unit, rollouts in zip(units, found, strict=True):
+            self.steps_played += self._steps(unit, rollouts)
+        return found
+
+    def _one_by_one(self, unit: RolloutUnit) -> Rollouts:
+        """Play the decisions of a unit that failed each by itself; those that fail again have no returns."""
+        lone = [
+            RolloutUnit((point,), unit.choices[i : i + 1], unit.seeds[i : i + 1]) for i, point in enumerate(unit.points)
+        ]
+        shape = (len(lone), unit.choices.shape[1], unit.seeds.shape[1])
+        returns, steps = np.full(shape, np.nan), np.zeros(shape, np.int64)
+        for outcome in self._engine.run(play_rollouts, self._setup, lone, time_limit=self._time_limit):
+            if isinstance(outcome, Failed):
+                seed = lone[outcome.index].points[0].seed
+                self._failures.add(FailedEpisode(guided=False, seed=seed, error=reason_of(outcome)))
+            else:
+                returns[outcome.index], steps[outcome.index] = outcome.result.returns[0], outcome.result.steps[0]
+        return Rollouts(returns, steps)
+
+    def _steps(self, unit: RolloutUnit, rollouts: Rollouts) -> int:
+        before = np.array([point.step for point in unit.points])
+        if self._setup.way == "replay":
+            led = int(before.sum()) * rollouts.returns[0].size
+        else:
+            longest: dict[int, int] = {}
+            for point in unit.points:
+                longest[point.seed] = max(point.step, longest.get(point.seed, 0))
+            led = sum(longest.values())
+        return led + int(rollouts.steps.sum())
+
+    def _key(self, unit: RolloutUnit) -> str:
+        """Name a unit by everything that decides its result."""
+        play = asdict(self._setup.play)
+        content: dict[str, Any] = {
+            **choices_content(self._setup.policy),
+            "fingerprint": self._fingerprint,
+            "environment": repr(self._setup.environment),
+            "play": {name: play[name] for name in ("epsilon", "sample", "batch", "step_limit")},
+            "way": self._setup.way,
+            "future": self._setup.future,
+            "points": [
+                (point.seed, point.step, np.asarray(point.actions[: point.step + 1]).tolist()) for point in unit.points
+            ],
+            "choices": unit.choices.tolist(),
+            "seeds": unit.seeds.tolist(),
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,0 +1,125 @@
+"""Mistakes in words.
+
+- `describe_mistake`: one sentence; `describe_mistakes`: what was found as a whole, in sentences.
+- `unusual_features`: what is rarely so where the policy goes; `Unusual`.
+- `similar_mistakes`: mistakes in which the same was done, the same would have been better, and the same is unusual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from legible.features import FeatureSpace
+from legible.formatting import join_words, number, percent
+from legible.mistakes.finding import Mistake, Mistakes
+from legible.play import WAYS, Experiences, Way
+from legible.rules import gerund, third_person
+
+# A value is unusual if at most this share of all states has it, or one as far out.
+RARE = 0.05
+MOST_UNUSUAL = 3
+
+
+@dataclass(frozen=True)
+class Unusual:
+    """A feature that rarely has such a value.
+
+    Parameters
+    ----------
+    feature
+        Its number.
+    value
+        What it is.
+    share
+        Of the recorded states that have the value, or one as far out.
+    side
+        "low" or "high" for numbers, "" for categories.
+    """
+
+    feature: int
+    value: float
+    share: float
+    side: str
+
+    def words(self, space: FeatureSpace) -> str:
+        """Return it in words, as in "the gap is 2 (low: 3 % of the states)"."""
+        feature = space[self.feature]
+        said = feature.values.get(self.value) or f"{feature.label} is {number(self.value)}"
+        side = f"{self.side}: " if self.side else ""
+        return f"{said} ({side}{percent(self.share)} of the states)"
+
+
+def unusual_features(experiences: Experiences, row: int) -> tuple[Unusual, ...]:
+    """Return what is rarely so in the recorded states, the rarest first."""
+    seen, here = experiences.observations, experiences.observations[row]
+    found: list[Unusual] = []
+    for i, feature in enumerate(experiences.space.features):
+        column = seen[:, i]
+        if feature.kind == "categorical":
+            candidates = [("", float((column == here[i]).mean()))]
+        else:
+            candidates = [("low", float((column <= here[i]).mean())), ("high", float((column >= here[i]).mean()))]
+        side, share = min(candidates, key=lambda one: one[1])
+        if share <= RARE:
+            found.append(Unusual(i, float(here[i]), share, side))
+    return tuple(sorted(found, key=lambda one: (one.share, one.feature))[:MOST_UNUSUAL])
+
+
+def describe_mistake(mistake: Mistake, experiences: Experiences) -> str:
+    """Return a mistake as a sentence or two."""
+    space = experiences.space
+    did, better = (space.actions[choice].label for choice in (mistake.action, mistake.better))
+    if mistake.low is None or mistake.high is None:
+        worth = f"would have returned {number(mistake.gain)} more in this very game"
+    elif mistake.low == mistake.high:
+        worth = f"returns {number(mistake.gain)} more, exactly"
+    else:
+        worth = f"returns {number(mistake.gain)} more ({number(mistake.low)} to {number(mistake.high)})"
+    unusual = unusual_features(experiences, mistake.row)
+    where = f" Unusual there: {join_words([one.words(space) for one in unusual])}." if unusual else ""
+    return f"Episode {mistake.seed}, step {mistake.step}: it {third_person(did)}, but {gerund(better)} {worth}.{where}"
+
+
+def describe_mistakes(mistakes: Mistakes) -> list[str]:
+    """Return what was found as a whole, in sentences."""
+    if not mistakes.decisions:
+        return [_sentence(mistakes.problem)] if mistakes.problem else []
+    how = WAYS[cast("Way", mistakes.branching)]
+    looked = f"{mistakes.decisions} decisions were looked at in {number(mistakes.steps_played)} steps ({how})."
+    if mistakes.problem:
+        return [looked, _sentence(mistakes.problem)]
+    lines = [looked]
+    if mistakes.is_exact:
+        lines.append("Nothing is random after the start of an episode, so gains are exact.")
+    if mistakes.share is not None:
+        share = mistakes.share
+        lines.append(
+            f"{percent(share.mean)} of all decisions are proven mistakes (95 % interval {percent(share.low)} to "
+            f"{percent(share.high)})."
+        )
+    if mistakes.headroom is not None:
+        room = mistakes.headroom
+        lines.append(
+            f"Mending what looks like one, a decision at a time, would be worth about {number(room.mean)} an episode "
+            f"({number(room.low)} to {number(room.high)})."
+        )
+    if not mistakes.listed:
+        lines.append("In none of them another choice is better beyond doubt.")
+    return lines
+
+
+def _sentence(text: str) -> str:
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith(".") else f"{text}."
+
+
+def similar_mistakes(mistakes: Sequence[Mistake], experiences: Experiences) -> list[tuple[Mistake, ...]]:
+    """Put mistakes together that are alike, those groups first that are worth most."""
+    groups: dict[tuple[int, ...], list[Mistake]] = {}
+    for mistake in mistakes:
+        unusual = unusual_features(experiences, mistake.row)[:1]
+        groups.setdefault((mistake.action, mistake.better, *(one.feature for one in unusual)), []).append(mistake)
+    ordered = sorted(groups.values(), key=lambda group: -sum(one.gain for one in group))
+    return [tuple(group) for group in ordered]

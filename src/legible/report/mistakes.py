@@ -1,0 +1,184 @@
+"""Single decisions that cost most, as the report shows them.
+
+- `MistakeSection`, `gather_mistakes`: the figures, and groups of similar mistakes.
+- `MistakeCard`: the worst of a group, with both futures side by side.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from legible.environments import Env, as_taken
+from legible.mistakes import (
+    AS_IT_DID,
+    Mistake,
+    Mistakes,
+    RolloutUnit,
+    describe_mistake,
+    describe_mistakes,
+    points_of,
+    record_futures,
+    similar_mistakes,
+    unusual_features,
+)
+from legible.play import Experiences, Point, Recording
+from legible.play.branching.generators import reseed
+from legible.report.action_words import ActionWords
+from legible.report.scenes import Scene, is_drawn_from_state, scene_of
+from legible.rules import gerund, third_person
+from legible.study import Study
+
+MOST_CARDS, MOST_PICTURE_CARDS = 10, 3
+# Steps that are shown before the decision, and after it.
+STEPS_BEFORE, STEPS_AFTER = 5, 80
+
+
+@dataclass(frozen=True)
+class MistakeCard:
+    """The worst of some similar mistakes; `others` are the rest, in sentences."""
+
+    mistake: Mistake
+    title: str
+    sentence: str
+    others: tuple[str, ...]
+    replay: int | None
+
+
+@dataclass(frozen=True)
+class MistakeSection:
+    """What the report says about single decisions."""
+
+    found: Mistakes
+    sentences: tuple[str, ...]
+    cards: tuple[MistakeCard, ...]
+    replays: tuple[Any, ...]
+
+
+def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | None:
+    """Lay out what was found about single decisions; None where nobody looked.
+
+    Parameters
+    ----------
+    study
+        The study.
+    first
+        Number of the first replay.
+    room
+        Bytes that the replays may take.
+    """
+    if not study.has_mistakes:
+        return None
+    found = study.mistakes
+    if not found.listed:
+        return MistakeSection(found, tuple(describe_mistakes(found)), (), ())
+    seen = study.decisions
+    most = MOST_CARDS if is_drawn_from_state(study.environment) else MOST_PICTURE_CARDS
+    groups = similar_mistakes(found.listed, seen)[:MOST_CARDS]
+    shown = _replays(study, [group[0] for group in groups[:most]], room // (2 * most))
+    cards: list[MistakeCard] = []
+    kept: list[Any] = []
+    for place, group in enumerate(groups):
+        replay = shown[place] if place < len(shown) else None
+        size = len(json.dumps(replay, separators=(",", ":")))
+        number = None
+        if replay is not None and size <= room:
+            room -= size
+            number = first + len(kept)
+            kept.append(replay)
+        others = tuple(describe_mistake(other, seen) for other in group[1:])
+        cards.append(MistakeCard(group[0], _title(group[0], seen), describe_mistake(group[0], seen), others, number))
+    return MistakeSection(found, tuple(describe_mistakes(found)), tuple(cards), tuple(kept))
+
+
+def _title(mistake: Mistake, seen: Experiences) -> str:
+    did, better = (seen.space.actions[choice].label for choice in (mistake.action, mistake.better))
+    return f"{gerund(better)} instead of {gerund(did)}"
+
+
+def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> list[dict[str, Any] | None]:
+    """Both futures of each mistake, as plain data for the player; None where they cannot be shown."""
+    if not mistakes:
+        return []
+    seen = study.decisions
+    points = points_of(seen, np.array([mistake.row for mistake in mistakes]))
+    unit = RolloutUnit(
+        points,
+        np.array([[AS_IT_DID, mistake.better] for mistake in mistakes]),
+        np.array([[mistake.future] for mistake in mistakes]),
+    )
+    setup = study.rollout_setup()
+    recordings = record_futures(setup, unit)
+    pairs = zip(recordings[::2], recordings[1::2], strict=True)
+    features = [[one.feature for one in unusual_features(seen, mistake.row)] for mistake in mistakes]
+    made = []
+    for mistake, point, pair, chosen in zip(mistakes, points, pairs, features, strict=True):
+        env, scene = scene_of(study.environment, seen.space, chosen or range(min(8, len(seen.space))), picture_budget)
+        future = mistake.future if setup.future == "new" else None
+        words = ActionWords(seen.space)
+        sides = [_side(env, scene, point, future, recording, words) for recording in pair]
+        env.close()
+        made.append(None if None in sides else _replay(mistake, sides, scene, seen, words))
+    return made
+
+
+def _side(
+    env: Env, scene: Scene, point: Point, future: int | None, recording: Recording, words: ActionWords
+) -> dict[str, Any] | None:
+    """One future, from some steps before the decision on; None when it did not go the way that was recorded."""
+    before = point.actions[: point.step]
+    after = recording.actions[:STEPS_AFTER]
+    first = max(0, point.step - STEPS_BEFORE)
+    scene.begin(len(before) - first + len(after), [point.step - first])
+    observation, info = env.reset(seed=point.seed)
+    rewards: list[float] = []
+    over = False
+    for step, action in enumerate(as_taken(env.action_space, np.concatenate([before, after]))):
+        if step >= first:
+            scene.see(env, observation, step - first)
+        if step == point.step and future is not None:
+            reseed(env, future)
+        observation, reward, terminated, truncated, info = env.step(action)
+        rewards.append(float(reward))
+        over = bool(terminated or truncated)
+    scene.see(env, observation, len(rewards) - first)
+    told = recording.rewards[: len(after)]
+    if over != (len(recording.actions) <= STEPS_AFTER) or not np.allclose(rewards[point.step :], told):
+        return None
+    return {
+        "return": float(sum(rewards[first:])),
+        "end": _ending(over, info),
+        "actions": [words.number(action) for action in (*before[first:], *after)],
+        "rewards": [float(f"{reward:.5g}") for reward in rewards[first:]],
+        "drawn": [],
+        "marks": [],
+        "frames": scene.frames(),
+    }
+
+
+def _ending(over: bool, info: dict[str, Any]) -> str:
+    if not over:
+        return "shown so far"
+    if "is_success" not in info:
+        return "end"
+    return "success" if info["is_success"] else "failure"
+
+
+def _replay(mistake: Mistake, sides: list[Any], scene: Scene, seen: Experiences, words: ActionWords) -> dict[str, Any]:
+    did, better = (seen.space.actions[choice].label for choice in (mistake.action, mistake.better))
+    return {
+        "seed": mistake.seed,
+        "why": f"the decision in step {mistake.step} and a typical future, with the same random numbers on both sides",
+        "kind": scene.kind,
+        "layout": scene.layout,
+        "actions": words.words,
+        "rules": [],
+        "names": [f"It {third_person(did)}", f"Better: {better}"],
+        "first": max(0, mistake.step - STEPS_BEFORE),
+        "parting": min(mistake.step, STEPS_BEFORE),
+        "sides": sides,
+    }

@@ -1,0 +1,128 @@
+"""Mistakes as a step of a study: kept, resumed, shown in terminal and report."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from legible import cli
+from legible.engines import InProcess
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.mistakes import Mistakes
+from legible.policies import load_policy
+from legible.report.mistakes import gather_mistakes
+from legible.settings import MistakeSettings, PlaySettings, StudySettings
+from legible.study import Study
+from legible.study.running import NotDoneError
+from mistakes.planted import RoomPolicy
+
+SMALL = "legible/PacmanSmall-v0"
+SETTINGS = StudySettings(
+    play=PlaySettings(batch=64, unit_episodes=200), mistakes=MistakeSettings(steps=500_000, episodes=40)
+)
+
+
+@pytest.fixture(scope="module")
+def pacman(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A study in which mistakes were looked for, and nothing else was done."""
+    folder = tmp_path_factory.mktemp("pacman")
+    study = Study(folder, SMALL, load_policy("zoo:PacmanSmall/ppo/4"), settings=SETTINGS, engine=InProcess())
+    study.find_mistakes()
+    return study
+
+
+def test_mistakes_are_kept(pacman: Study) -> None:
+    found = pacman.mistakes
+    assert found.listed
+    assert found.branching == "rows"
+    assert found.steps_played <= 500_000
+    assert found.decisions >= found.proven >= len(found.listed)
+    again = Study.open(pacman.folder, engine=InProcess())
+    assert again.mistakes == found
+    with pytest.raises(NotDoneError):
+        again.mining  # noqa: B018 (nothing else was done)
+
+
+def test_a_stopped_search_goes_on_with_what_was_played(pacman: Study) -> None:
+    rollouts = pacman.folder / "rollouts"
+    played = {path.name: path.stat().st_mtime_ns for path in rollouts.glob("*.npz")}
+    found = pacman.mistakes
+    lost = sorted(played)[0]
+    (rollouts / lost).unlink()
+    (pacman.folder / "mistakes.json").unlink()
+    assert Study.open(pacman.folder, engine=InProcess()).find_mistakes() == found
+    now = {path.name: path.stat().st_mtime_ns for path in rollouts.glob("*.npz")}
+    assert now.keys() == played.keys()
+    assert [name for name in now if now[name] != played[name]] == [lost]
+
+
+def test_both_futures_are_shown_side_by_side(pacman: Study) -> None:
+    section = gather_mistakes(pacman, first=7, room=10**6)
+    assert section is not None
+    assert section.sentences[0].startswith(f"{pacman.mistakes.decisions} decisions were looked at")
+    shown = [card for card in section.cards if card.replay is not None]
+    assert [card.replay for card in shown] == list(range(7, 7 + len(section.replays)))
+    assert len(shown) == len(section.cards)
+    for card, replay in zip(shown, section.replays, strict=True):
+        did, better = replay["sides"]
+        at = replay["parting"]
+        assert replay["first"] + at == card.mistake.step
+        assert did["actions"][:at] == better["actions"][:at]
+        assert (did["actions"][at], better["actions"][at]) == (card.mistake.action, card.mistake.better)
+        assert did["frames"]["places"][: at + 1] == better["frames"]["places"][: at + 1]
+        assert len(did["frames"]["places"]) == len(did["actions"]) + 1
+    # Groups are shown once, with all their mistakes.
+    assert sum(1 + len(card.others) for card in section.cards) <= len(pacman.mistakes.listed)
+    assert gather_mistakes(pacman, first=0, room=10) is not None
+
+
+def test_where_a_run_looks_for_mistakes(tmp_path: Path) -> None:
+    rooms = EnvironmentSpec("mistakes.planted:Rooms")
+
+    def made(name: str, environment: Any, policy: Any, when: Any) -> Study:
+        settings = replace(SETTINGS, mistakes=MistakeSettings(when=when))
+        return Study(tmp_path / name, environment, policy, settings=settings, engine=InProcess())
+
+    small = load_policy("zoo:PacmanSmall/dqn/0")
+    assert made("a", SMALL, small, "fast").looks_for_mistakes()
+    assert not made("b", SMALL, small, "never").looks_for_mistakes()
+    assert not made("c", rooms, RoomPolicy(), "fast").looks_for_mistakes()
+    assert made("d", rooms, RoomPolicy(), "always").looks_for_mistakes()
+
+
+def test_an_environment_that_cannot_be_branched_has_a_clear_line(tmp_path: Path) -> None:
+    drift = EnvironmentSpec("play.branching_environments:Drift", {"generator": "outside"})
+    policy = load_policy(lambda o: o, output="values", n_features=2, n_actions=2)
+    study = Study(tmp_path, drift, policy, settings=SETTINGS, engine=InProcess())
+    found = study.find_mistakes()
+    assert found == Mistakes(problem=found.problem)
+    assert found.problem.startswith(
+        "single decisions cannot be looked at: from step 0 on, the same actions do not give"
+    )
+    assert not (tmp_path / "mistakes.npz").exists()
+    with pytest.raises(LegibleError, match="single decisions cannot be looked at"):
+        study.rollout_setup()
+
+
+def test_the_command(pacman: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def legible(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["legible", "mistakes", str(pacman.folder), "--engine", "inline", *words])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        assert not left.value.code
+        return capsys.readouterr().out
+
+    told = json.loads(legible("--json"))
+    assert told["branching"] == "rows"
+    assert told["share"].keys() == told["headroom"].keys() == {"mean", "low", "high"}
+    assert {"mistakes", "decisions", "steps_played"} <= told.keys()
+    assert told["mistakes"][0].keys() == {"seed", "step", "action", "better", "gain", "low", "high"}
+    assert told["mistakes"][0]["low"] > 0
+    said = " ".join(legible().split())
+    assert "decisions were looked at" in said
+    assert " 5. Episode" in said or len(told["mistakes"]) < 5
+    assert " 6. Episode" not in said
