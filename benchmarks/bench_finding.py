@@ -36,9 +36,7 @@ ZOO = Path(__file__).parents[1] / "zoo"
 PAPER = EvaluationSettings(method="paper")
 RACE = EvaluationSettings()
 BUDGETS = tuple(
-    replace(
-        RACE, rung_changes=rung, rungs=rungs, race_seeds=race, confirmation_changes=changes, confirmation_seeds=most
-    )
+    replace(RACE, rung_changes=rung, rungs=n, race_seeds=race, confirmation_changes=changes, confirmation_seeds=most)
     for rung, n, race, changes, most in (
         (12, 4, 256, 200, 1024),
         (16, 4, 256, 200, 1900),

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.planted import Pool
-from legible.evaluation.changed import changed_mean_test, largest_loss, resamples_for
+from legible.evaluation.changed import changed_mean_p, largest_loss, resamples_for
 from legible.evaluation.confirmation import changes_to_confirm
 from legible.evaluation.pairs import FIRST_LOOK, MOST_GROWTH
 from legible.evaluation.racing import FEWEST, Rung, is_dropped, is_sure
@@ -101,12 +101,10 @@ def race_study(pool: Pool, settings: EvaluationSettings, seed: int, *, planted: 
     changed = [one.play(goal) if goal else np.empty(0) for one, goal in zip(played, goals, strict=True)]
     loss, resamples = largest_loss(changed), resamples_for(len(candidates), settings.alpha)
     p = [
-        changed_mean_test(
-            differences, one.seeds, invented_loss=loss, resamples=resamples, rng_seed=seed, alpha=settings.alpha
-        ).p
+        changed_mean_p(differences, invented_loss=loss, resamples=resamples, rng_seed=seed)
         if goal and len(differences) >= goal
         else 1.0
-        for one, differences, goal in zip(played, changed, goals, strict=True)
+        for differences, goal in zip(changed, goals, strict=True)
     ]
     return _outcome(candidates, p, settings, steps + fresh.steps)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from explanation.test_explanation import WALLS, study, verdict
-from legible.evaluation import PlayedBlocks, QuotedReference, Reference, References, Sample
+from legible.evaluation import PlayedBlocks, QuotedReference, Reference, References, Sample, find_objective
 from legible.evaluation.statistics import paired
 from legible.explanation import imitated_reference, is_repair, verdict_sentence
 from legible.improvement import Improvement
 from legible.rules import RuleSet
-from legible.settings import ImprovementSettings
+from legible.settings import EvaluationSettings, ImprovementSettings
 from played_blocks import with_returns
 
 RANDOM, BRAKE, OTHER = Reference("random play"), Reference("always Brake", (1,)), Reference("Mended", fingerprint="x")
@@ -64,7 +64,7 @@ def test_a_reference_that_beats_the_policy_comes_first() -> None:
     text = told(improvement(72.0, 210.0), {BRAKE: 763.0, RANDOM: 50.0}, CONFIRMED)
     assert text.startswith(
         "Always Brake returns 763; the policy returns 72, guided 210. "
-        "One of the 2 rule sets tested reveals a confirmed weakness. "
+        "The policy is weak: one of the 2 rule sets tested reveals a confirmed weakness. "
     )
 
 
@@ -119,13 +119,20 @@ def test_a_composition_that_may_be_better_by_chance_is_no_better() -> None:
 def test_a_policy_no_better_than_random_play_is_told_so_first() -> None:
     text = told(improvement(-9.98), {RANDOM: -10.0, BRAKE: -20.0})
     assert text.startswith(
-        "The policy is no better than random play: it returns −9.98, random play −10 (the difference, +0.02, 95 % CI −"
+        "It is not certain that the policy is better than random play: it returns −9.98, random play −10 (+0.02, 95 % "
     )
     assert "No weakness" not in text
     assert told(improvement(5.0), {RANDOM: 5.0}).startswith("The policy is no better than random play: both return 5. ")
     assert told(improvement(4.9), {RANDOM: 5.0}, sure=False).startswith(
         "The policy is no better than random play: it returns 4.9, random play 5. "
     )
+
+
+def test_what_returns_more_is_told_before_what_may_return_as_much() -> None:
+    text = told(improvement(5.0), {BRAKE: 5.2, RANDOM: 4.95}, sure=False)
+    assert text.startswith("The policy is no better than always Brake: it returns 5, always Brake 5.2. ")
+    text = told(improvement(5.0), {BRAKE: 5.2, RANDOM: 5.1}, sure=False)
+    assert text.startswith("The policy is no better than random play: it returns 5, random play 5.1. ")
 
 
 def test_a_policy_that_never_succeeds_is_told_so_first() -> None:
@@ -158,6 +165,51 @@ def test_a_policy_better_than_all_references_is_told_so_at_the_end() -> None:
     assert told(improvement(500.0, 510.0), {RANDOM: 22.0}, CONFIRMED).startswith("The policy is weak: one of the 2")
     assert is_repair(improvement(500.0, 510.0), references(improvement(500.0, 510.0), {RANDOM: 22.0}))
     assert not is_repair(improvement(500.0))
+
+
+@pytest.mark.parametrize(
+    ("objective", "first", "gain"),
+    [
+        (
+            "median",
+            "Always Brake has a median return of 763; the policy has 73, guided 209.",
+            "raise the median return",
+        ),
+        (
+            "cost",
+            "Always Brake has a mean cost of 0; the policy has 9, guided 4.",
+            "lower the mean cost from 9 to 4: −5 (",
+        ),
+        (
+            "success",
+            "Always Brake has a share of successful episodes of 100 %; the policy has 0 %, guided 50 %.",
+            "raise the share of successful episodes from 0 % to 50 %: +50 points (95 % CI ",
+        ),
+    ],
+)
+def test_other_objectives_have_their_own_words(objective: str, first: str, gain: str) -> None:
+    made = improvement(72.0, 210.0)
+    base, guided = made.final_blocks.results
+    results = (
+        replace(base, costs=np.full(20, 9.0), success=np.zeros(20), returns=72.0 + np.abs(NOISE)),
+        replace(guided, costs=4.0 + NOISE, success=np.array([0.0, 1.0] * 10), returns=210.0 - np.abs(NOISE)),
+    )
+    (result,) = with_returns(np.full(20, 763.0)).results
+    brake = replace(result, costs=np.zeros(20), success=np.ones(20))
+    asked = find_objective(objective)
+    made = replace(
+        made,
+        effect=asked.compare(results[1], results[0]),
+        final_blocks=PlayedBlocks(made.final_blocks.setup, made.final_blocks.seeds, results),
+        evaluation_settings=EvaluationSettings(objective=objective),
+    )
+    entry = QuotedReference(
+        BRAKE, brake, Sample.of(brake), asked.compare(brake, results[0]), asked.compare(brake, results[1]), True
+    )
+    text = verdict_sentence(CONFIRMED, made, References(made.base, (), (entry,)))
+    assert text.startswith(first)
+    assert gain in text
+    assert "no better than always Brake, which has a " in text
 
 
 def test_without_references_nothing_is_said_of_them() -> None:

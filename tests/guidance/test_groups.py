@@ -1,6 +1,7 @@
 """Algorithm 1 in groups of choices: what rules do to actions of several parts and to continuous ones, by hand."""
 
 import json
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -13,7 +14,7 @@ from legible.evaluation.units import Setup
 from legible.features import Action, ActionGroup, Feature, FeatureSpace, Regions
 from legible.guidance import GuidedChooser, GuidedEnv, GuidedPolicy, JointIntervention
 from legible.play import PolicyChooser
-from legible.policies import load_policy, with_choices
+from legible.policies import ChoicePolicy, load_policy, with_choices
 from legible.rules import RuleSet, parse_rule
 from legible.settings import PlaySettings
 from legible.streams import policy_keys
@@ -250,6 +251,17 @@ def test_continuous_actions_are_drawn_before_they_are_guided_from_streams_of_the
     assert (actions[left, 0] == 0.0).all()  # what is typical of the neighbour
     assert (actions[:, 1] == drawn[:, 1]).all()
     assert chooser.changed.sum() == left.sum()
+
+
+def test_batches_of_a_fixed_size_change_nothing_that_is_drawn() -> None:
+    observations, keys = np.linspace(-1, 1, 14, dtype=np.float32).reshape(7, 2), policy_keys(range(7))
+    policy, steps = with_choices(Noisy(), SPACE), np.arange(7)
+    assert isinstance(policy, ChoicePolicy)
+    whole = policy.wishes(observations, keys, steps)
+    for rows in (3, 7, 10):
+        pieces = replace(policy, rows=rows).wishes(observations, keys, steps)
+        assert (pieces.actions == whole.actions).all()
+        assert (pieces.scores == whole.scores).all()
 
 
 def test_exploring_takes_the_typical_action_of_a_random_region() -> None:

@@ -20,8 +20,8 @@ def test_moments_are_of_different_stages_in_order() -> None:
 
 
 def test_when_a_moment_has_come() -> None:
-    screening = STAGES.index("screening")
-    assert _has_come("screening\t20\t40\n", (screening, 0.5))
-    assert not _has_come("screening\t19\t40\n", (screening, 0.5))
-    assert not _has_come("rules\t9\t9\n", (screening, 0.0))
-    assert _has_come("confirmation\t0\t40\n", (screening, 1.0))
+    racing = STAGES.index("racing")
+    assert _has_come("racing\t20\t40\n", (racing, 0.5))
+    assert not _has_come("racing\t19\t40\n", (racing, 0.5))
+    assert not _has_come("rules\t9\t9\n", (racing, 0.0))
+    assert _has_come("racing confirmation\t0\t40\n", (racing, 1.0))

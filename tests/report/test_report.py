@@ -15,7 +15,6 @@ from PIL import Image
 import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
-from legible.evaluation.statistics import paired
 from legible.explanation import verdict_sentence
 from legible.features import Action, Feature, FeatureSpace
 from legible.report import write_report
@@ -62,8 +61,8 @@ def words_of(text: str) -> str:
 def test_returns_come_from_the_store(pacman_study, monkeypatch) -> None:
     monkeypatch.setattr("legible.evaluation.units.play_in_slots", None)  # what run_units would play with
     final, confirmation = pacman_study.improvement.final_blocks, pacman_study.evaluation.confirmation_blocks
-    effect = paired(final.guided(0).returns, final.base.returns)
-    assert effect == pacman_study.improvement.effect
+    effect = pacman_study.improvement.effect
+    assert effect.mean == pytest.approx((final.guided(0).returns - final.base.returns).mean())
     candidates = [v for v in pacman_study.evaluation.verdicts if v.confirmation is not None]
     for i, verdict in enumerate(candidates):
         base, guided = confirmation.pair(i)

@@ -74,13 +74,13 @@ def test_references_are_played_after_all_the_rest_and_change_none_of_it(tmp_path
 
 @pytest.mark.parametrize("preset", [StudySettings(), StudySettings.paper(), StudySettings.quick()])
 def test_every_preset_has_references(preset: StudySettings) -> None:
-    assert preset.references.episodes >= 50
+    assert preset.references.episodes >= 25
 
 
 def test_a_finished_study_is_read_without_playing(tmp_path, monkeypatch, policy_file) -> None:
     study = mirror_study(tmp_path / "s", policy_file)
     first = study.play_references({"right": mirror_world.best_policy()})
-    monkeypatch.setattr("legible.evaluation.units.play_unit", None)
+    monkeypatch.setattr("legible.evaluation.units.play_in_slots", None)
     assert reopened(study).references == first
 
 

@@ -286,13 +286,19 @@ def _options_of_a_study(out_help: str) -> list[Callable[[Any], Any]]:
     ]
 
 
+# Settings that people choose often have a short name, too.
+_SHORT_NAMES = {"evaluation.objective": "--objective", "evaluation.constraint": "--constraint"}
+
+
 def _setting_option(setting: Setting) -> Callable[[Any], Any]:
     """Make the option of a setting; a flag that is off by default can only be switched on."""
     name = setting.dotted.replace("_", "-")
     default = f"{setting.default:.4g}" if isinstance(setting.default, float) else str(setting.default)
     is_flag = setting.kind is bool
+    short = [_SHORT_NAMES[setting.dotted]] if setting.dotted in _SHORT_NAMES else []
     return click.option(
         f"--{name}/--no-{name}" if setting.default is True else f"--{name}",
+        *short,
         parameter_name(setting.dotted),
         type=click.Choice(get_args(setting.kind)) if get_origin(setting.kind) is Literal else setting.kind,
         is_flag=is_flag,

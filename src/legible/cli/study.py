@@ -192,7 +192,6 @@ def improve(choice: StudyChoice) -> None:
     ]
     if rows:
         console.print(table(("Tried", "Mean return", "Kept"), rows, right=("Mean return",)))
-    _print_references(study)
     _print_figures(study)
     console.print(verdict_sentence(study.evaluation, improvement, references), soft_wrap=True, markup=False)
     if len(improvement.composition):
@@ -405,26 +404,20 @@ def _doubt(study: Study) -> str:
     return f", no better than {best.name}" if best and improvement.effect.low > 0 else ", whose gain may be chance"
 
 
-def _print_references(study: Study) -> None:
-    """The references that are quoted beside the policy, alone and guided, on the seeds of the final figure."""
-    improvement = study.improvement
-    samples = [("the policy alone", improvement.base)]
-    samples += [("guided", improvement.guided)] if len(improvement.composition) else []
-    samples += [(entry.name, entry.sample) for entry in study.references.quoted]
-    rows = [(name, with_error(sample.mean, sample.error), percent(sample.success)) for name, sample in samples]
-    out().print(table(("On fresh seeds", "Mean return", "Success"), rows, right=("Mean return", "Success")))
-
-
 def _print_figures(study: Study) -> None:
-    """The policy alone and guided by every objective, whichever was asked for, and whether constraints are kept."""
+    """Policy, guided policy and references by every objective, and whether constraints are kept."""
     from legible.evaluation.figures import figure_table  # noqa: PLC0415
 
-    columns, rows = figure_table(study.improvement.figure_rows())
+    columns, rows = figure_table(_figures(study))
     out().print(table(columns, rows, right=columns[1:]))
     for check in study.improvement.constraints():
         kept = "is kept" if check.is_kept else "is not shown to be kept"
         interval = confidence_interval(check.effect.mean, check.effect.low, check.effect.high)
         out().print(f"The constraint {check.constraint!r} {kept}: {interval}.", soft_wrap=True, markup=False)
+
+
+def _figures(study: Study) -> list[dict[str, Any]]:
+    return study.improvement.figure_rows({entry.name: entry.result for entry in study.references.quoted})
 
 
 def _remark_on_relations(study: Study) -> None:
@@ -515,11 +508,11 @@ def _improvement(study: Study) -> dict[str, Any]:
         "composition": [rule.text(space) for rule in improvement.composition.rules],
         "steps": len(improvement.steps),
         "accepted": len(improvement.rule_sets),
+        "objective": improvement.evaluation_settings.objective,
+        "figures": _figures(study),
+        "constraints": improvement.constraints(),
         "repair": is_repair(improvement, references),
         "imitates": imitated.name if imitated is not None else None,
-        "objective": improvement.evaluation_settings.objective,
-        "figures": improvement.figure_rows(),
-        "constraints": improvement.constraints(),
     }
 
 

@@ -87,8 +87,12 @@ class PlayedBlocks:
 
     def record(self, treatment: int, episode: int) -> Recording:
         """Play an episode of a treatment (−1: unguided) again as it was played here, and keep it step by step."""
-        if self.setup.rows:  # it is the same in any unit
-            return record_alone(self.setup, Unit((treatment,), (self.seeds[episode],)), 0)
+        if self.setup.rows:  # it is the same in any unit, unless scores depend on the row
+            alone = record_alone(self.setup, Unit((treatment,), (self.seeds[episode],)), 0)
+            known = self.results[treatment + 1]
+            whole = all(len(result) == len(self.seeds) for result in self.results)
+            if not whole or len(alone.actions) == known.lengths[episode]:
+                return alone
         unit, place = self.unit_of(treatment, episode)
         size = self.setup.play.unit_episodes
         first = ((treatment + 1) * len(self.seeds) + episode) // size * size

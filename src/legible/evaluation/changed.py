@@ -13,7 +13,8 @@ For changes of only two sizes this is the exact binomial test. The interval hold
 reject. Resamples are drawn once, with equal weights, and weighed by their likelihood, so that one set of them serves
 for every mean, and p is precise however small it is.
 
-- `changed_mean_test`: the test, with effect, interval and the smallest effect that it could have shown.
+- `changed_mean_test`: the test, with effect, interval and the smallest effect that it could have shown;
+  `changed_mean_p`: its p-value alone.
 - `mcnemar_test`: the same for episodes that succeed or fail.
 - `largest_loss`: the size of the invented loss. `resamples_for`: how many resamples so many tests need.
 """
@@ -120,6 +121,12 @@ def changed_mean_test(
         changed=n,
         seeds=seeds,
     )
+
+
+def changed_mean_p(changed: ArrayLike, *, invented_loss: float, resamples: int, rng_seed: int) -> float:
+    """Return the p-value of `changed_mean_test` alone, which is quicker."""
+    sample = _changed_sample(changed, max(2, np.size(changed)))
+    return _Tilted(sample, invented_loss, resamples, rng_seed).p(0.0) if sample.size else 1.0
 
 
 def _over_all_seeds(mean: float, limits: tuple[float, float], n: int, seeds: int, tail: float) -> tuple[float, float]:

@@ -10,7 +10,7 @@ A gain in one figure may be bought with a loss in another, which nobody sees who
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,7 +99,11 @@ def check_constraints(
     )
 
 
-def figure_rows(blocks: Mapping[str, UnitResult], changes: Mapping[str, Effect] | None = None) -> list[dict[str, Any]]:
+def figure_rows(
+    blocks: Mapping[str, UnitResult],
+    changes: Mapping[str, Effect] | None = None,
+    references: Mapping[str, UnitResult] | None = None,
+) -> list[dict[str, Any]]:
     """Return a row an objective: its name and words, and for every block of episodes value, low and high.
 
     Parameters
@@ -108,14 +112,18 @@ def figure_rows(blocks: Mapping[str, UnitResult], changes: Mapping[str, Effect] 
         Episodes by name, such as "base" and "guided".
     changes
         Effects of guidance by objective, which become "difference" in the rows.
+    references
+        Episodes of references by name, which become "references" in the rows.
     """
     found = {name: figures(episodes) for name, episodes in blocks.items()}
-    told = [objective for objective in OBJECTIVES.values() if all(objective.name in of for of in found.values())]
+    others = {name: figures(episodes) for name, episodes in (references or {}).items()}
+    told = [one for one in OBJECTIVES.values() if all(one.name in of for of in (*found.values(), *others.values()))]
     return [
-        {"objective": objective.name, "words": objective.words}
-        | {name: found[name][objective.name]._asdict() for name in blocks}
-        | ({"difference": _shown_effect(objective, changes[objective.name])} if changes else {})
-        for objective in told
+        {"objective": one.name, "words": one.words}
+        | {name: figure[one.name]._asdict() for name, figure in found.items()}
+        | ({"difference": _shown_effect(one, changes[one.name])} if changes else {})
+        | {"references": {name: figure[one.name]._asdict() for name, figure in others.items()}}
+        for one in told
     ]
 
 
@@ -130,16 +138,25 @@ def _shown_effect(objective: Objective, effect: Effect) -> dict[str, Any]:
     }
 
 
+_COLUMNS = {"base": "the policy alone"}
+
+
 def figure_table(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the columns and the lines of a table of rows as `figure_rows` makes them, with 95 % intervals."""
-    names = [name for name in (rows[0] if rows else {}) if name not in ("objective", "words")]
-    columns = ("on fresh seeds, with 95 % intervals", *names)
-    return columns, [(capitalise(row["words"]), *(_shown(row, name) for name in names)) for row in rows]
+    names = [name for name in (rows[0] if rows else {}) if name not in ("objective", "words", "references")]
+    others = list(rows[0]["references"]) if rows else []
+    columns = ("On fresh seeds (95 % CI)", *(_COLUMNS.get(name, name) for name in names), *others)
+    lines = [
+        (
+            capitalise(row["words"]),
+            *(_shown(row["objective"], row[name], signed if name == "difference" else None) for name in names),
+            *(_shown(row["objective"], row["references"][name]) for name in others),
+        )
+        for row in rows
+    ]
+    return columns, lines
 
 
-def _shown(row: Mapping[str, Any], name: str) -> str:
-    write = percent if find_objective(row["objective"]).is_binary else number
-    if name == "difference":
-        write = signed
-    cell = row[name]
+def _shown(objective: str, cell: Mapping[str, Any], write: Callable[[float | None], str] | None = None) -> str:
+    write = write or (percent if find_objective(objective).is_binary else number)
     return f"{write(cell['value'])} ({write(cell['low'])} to {write(cell['high'])})"

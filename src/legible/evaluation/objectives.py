@@ -255,5 +255,5 @@ def check_objectives(objective: str, constraint: str, play: PlaySettings) -> Non
     asked = (find_objective(objective), *(one.objective for one in parse_constraints(constraint)))
     if any(one.name == "cost" for one in asked) and not play.cost:
         raise LegibleError(
-            'the objective "cost" needs a cost: name the entry of the environment\'s infos that is one (--cost).'
+            'the objective "cost" needs a cost: name the entry of the environment\'s infos that is one (--play.cost).'
         )

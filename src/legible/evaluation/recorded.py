@@ -28,14 +28,13 @@ from legible.evaluation.units import (
     play_in_slots,
     slots_for,
     slots_for_one,
+    usual_rows,
 )
 from legible.play import Observations, Recorder, Scores, Slots, StepRecord, stage_seeds
 from legible.play.packed_states import PackedStates, pack_states
 
 RECORD_EPISODES = 256
 """Episodes in a unit that is recorded: they all run side by side."""
-LARGE_ROWS, SMALL_ROWS = 128, 32
-"""Rows of a batch that networks see, where many episodes run side by side and where few do."""
 REPEATED_EPISODES = 24
 REMEMBERED_BYTES = 1_000_000_000
 _COLUMNS = ("observations", "scores", "rewards", "step_costs", "states")
@@ -192,7 +191,7 @@ def find_repetition(setup: Setup, seed: int, stage: str, run: Runner) -> Repetit
     episodes still differ, the environment or the policy draws random numbers that do not come from the seed.
     """
     seeds = stage_seeds(seed, stage, 0, REPEATED_EPISODES)
-    wide = LARGE_ROWS if setup.play.batch > SMALL_ROWS else SMALL_ROWS
+    wide = usual_rows(setup.play)
     there, back = tuple(seeds), tuple(reversed(seeds))
     # The second time with half as many side by side, so that rows are filled again by other episodes.
     fewer = replace(setup.play, batch=max(1, min(setup.play.batch, len(seeds)) // 2))

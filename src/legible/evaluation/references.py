@@ -12,7 +12,7 @@ gain of some points is not mended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from legible.errors import LegibleError
 from legible.evaluation.blocks import PlayedBlocks, Runner
 from legible.evaluation.failures import FailureLimit, TooManyFailuresError, WorstCase
-from legible.evaluation.statistics import Effect, holm, mean_interval, paired
+from legible.evaluation.objectives import Objective, find_objective
+from legible.evaluation.statistics import Effect, holm, mean_interval
 from legible.evaluation.units import UNGUIDED, Setup, UnitResult, cut_into_units, run_units
 from legible.evaluation.verdicts import Sample
 from legible.formatting import data_frame
@@ -177,7 +178,7 @@ class ReferenceResult:
     sample
         Its episodes.
     over_policy
-        Its returns minus the policy's, on the same seeds.
+        How much better it is than the policy by the objective, on the same seeds: its returns minus the policy's.
     p_holm
         One-sided p-value for a greater mean than the policy's, corrected for all references (Holm).
     """
@@ -199,8 +200,8 @@ class QuotedReference:
     result, sample
         Its episodes, and their sums.
     over_policy, over_guided
-        Its returns minus those of the policy alone, and of the guided policy (the policy alone where there is no
-        composition), on the same seeds.
+        How much better it is by the objective than the policy alone, and than the guided policy (the policy alone where
+        there is no composition), on the same seeds: for means, its returns minus theirs.
     beats_policy
         Whether it is better than the policy: after Holm's correction on the seeds of the choice, and here again.
     """
@@ -296,6 +297,7 @@ def compare_references(
     *,
     seed: int,
     settings: ReferenceSettings | None = None,
+    objective: str = "mean",
     alpha: float = 0.05,
     most_failed: float = MOST_FAILED,
     notes: Sequence[str] = (),
@@ -316,6 +318,8 @@ def compare_references(
         Of the study.
     settings
         Numbers of episodes, and how many constant choices are quoted.
+    objective
+        By what they are compared.
     alpha
         Level of the tests.
     most_failed
@@ -330,46 +334,54 @@ def compare_references(
     seeds = stage_seeds(seed, "references", 0, settings.episodes)
     tried = blocks.play(range(UNGUIDED, len(references)), seeds)
     base = tried.pop(UNGUIDED)
-    worst = WorstCase((base, *tried.values()))
-    effects = {number: _difference(worst, result, base) for number, result in tried.items()}
+    better = find_objective(objective)
+    effects = _Differences(better, (base, *tried.values())).of_all(tried, base)
     corrected = dict(zip(effects, holm([effect.p for effect in effects.values()]).tolist(), strict=True))
     results = {
         number: ReferenceResult(references[number], Sample.of(result), effects[number], corrected[number])
         for number, result in tried.items()
     }
-    played = blocks.play(_quoted(results, settings.quoted), final.seeds)
-    worst = WorstCase((*final.results, *played.values()))
-    quoted = [_quote(results[number], result, final, worst, alpha) for number, result in played.items()]
+    ranked = sorted(tried, key=lambda number: -better.value(tried[number].played))
+    played = blocks.play(_quoted(ranked, results, settings.quoted), final.seeds)
+    differences = _Differences(better, (*final.results, *played.values()))
+    quoted = [_quote(results[number], result, final, differences, alpha) for number, result in played.items()]
     return References(Sample.of(base), tuple(results.values()), tuple(quoted), (*notes, *blocks.left_out))
 
 
-def _difference(worst: WorstCase, result: UnitResult, other: UnitResult) -> Effect:
-    """How much better a reference is; both ends of the interval hold whatever failed episodes would have been."""
-    better, worse = worst.of(result, other)
-    effect = paired(better.returns, worse.returns)
-    if not result.failed.any() and not other.failed.any():
-        return effect
-    better, worse = worst.of(other, result)
-    return replace(effect, high=-paired(better.returns, worse.returns).low)
+class _Differences:
+    """How much better references are by an objective, among all episodes of a stage."""
+
+    def __init__(self, objective: Objective, results: Sequence[UnitResult]) -> None:
+        self._objective, self._worst = objective, WorstCase(results, objective.value)
+
+    def of(self, result: UnitResult, other: UnitResult) -> Effect:
+        """One reference; both ends of the interval hold whatever failed episodes would have been."""
+        effect = self._objective.compare(*self._worst.of(result, other))
+        if not result.failed.any() and not other.failed.any():
+            return effect
+        return replace(effect, high=-self._objective.compare(*self._worst.of(other, result)).low)
+
+    def of_all(self, results: Mapping[int, UnitResult], other: UnitResult) -> dict[int, Effect]:
+        """All references against the same episodes."""
+        return {number: self.of(result, other) for number, result in results.items()}
 
 
-def _quoted(results: dict[int, ReferenceResult], constants: int) -> list[int]:
+def _quoted(ranked: Sequence[int], results: Mapping[int, ReferenceResult], constants: int) -> list[int]:
     """The numbers of the references that play the final seeds, the best first: all but the worse constant choices."""
-    ranked = sorted(results, key=lambda number: -results[number].sample.mean)
     of_choices = [number for number in ranked if results[number].reference.kind == "constant"]
     return [number for number in ranked if number not in of_choices[constants:]]
 
 
 def _quote(
-    chosen: ReferenceResult, result: UnitResult, final: PlayedBlocks, worst: WorstCase, alpha: float
+    chosen: ReferenceResult, result: UnitResult, final: PlayedBlocks, differences: _Differences, alpha: float
 ) -> QuotedReference:
-    over_policy = _difference(worst, result, final.base)
+    over_policy = differences.of(result, final.base)
     return QuotedReference(
         chosen.reference,
         result,
         Sample.of(result),
         over_policy=over_policy,
-        over_guided=_difference(worst, result, final.results[-1]),
+        over_guided=differences.of(result, final.results[-1]),
         beats_policy=chosen.p_holm < alpha and over_policy.low > 0.0,
     )
 

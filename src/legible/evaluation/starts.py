@@ -55,7 +55,7 @@ class StartedSlots:
         seeds: Sequence[int],
         choose: Any,  # noqa: ARG002 (policies of studies remember nothing)
     ) -> None:
-        """Bring the rows to where their episodes start."""
+        """Bring rows to where the episodes with these numbers and seeds start."""
         later = self.steps[episodes] > 0
         if not later.all():
             self._slots.start(rows[~later], [seeds[i] for i in np.flatnonzero(~later).tolist()])

@@ -42,10 +42,17 @@ from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
 UNGUIDED = -1
+LARGE_ROWS, SMALL_ROWS = 128, 32
+"""Rows of a batch that networks see, where many episodes run side by side and where few do."""
 # Columns that only the files of units with failed episodes have.
 _OF_FAILURES = ("failed", "errors")
 # Columns that not every file has: those of failures, and the counts of choices.
 _NOT_ALWAYS = (*_OF_FAILURES, "taken")
+
+
+def usual_rows(play: PlaySettings) -> int:
+    """How many rows networks see at a time where that is fixed: few enough that little is wasted when episodes end."""
+    return LARGE_ROWS if play.batch > SMALL_ROWS else SMALL_ROWS
 
 
 class Treatment(Protocol):
@@ -182,9 +189,8 @@ class UnitResult:
         return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return it as arrays, for a file; what is about failures, and counted choices, only where there are some."""
-        left_out = () if self.failed.any() else _OF_FAILURES
-        left_out = left_out if self.taken.size else (*left_out, "taken")
+        """Return it as arrays, for a file; failures and choices only where there are some."""
+        left_out = (*(() if self.failed.any() else _OF_FAILURES), *(() if self.taken.size else ("taken",)))
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
 
     @classmethod

@@ -9,9 +9,12 @@ policy that stands better than that is told about its weaknesses at once.
 
 from __future__ import annotations
 
-from legible.evaluation import Evaluation, QuotedReference, References, Sample
+from dataclasses import replace
+
+from legible.evaluation import Evaluation, Objective, QuotedReference, References, Sample, find_objective
 from legible.evaluation.statistics import Effect
-from legible.formatting import capitalise, confidence_interval, in_words, number, percent, signed
+from legible.evaluation.units import UnitResult
+from legible.formatting import capitalise, in_words, number, percent, signed
 from legible.improvement import Improvement
 
 # Share of its steps in which a guided policy takes one choice, from which on it imitates a constant one.
@@ -63,6 +66,35 @@ def imitated_reference(improvement: Improvement, references: References | None =
     return best if _share_taken(improvement, best) >= IMITATION else None
 
 
+class _Figures:
+    """Figures of episodes by the objective of a study, as people read them."""
+
+    def __init__(self, improvement: Improvement) -> None:
+        self.objective: Objective = find_objective(improvement.evaluation_settings.objective)
+        self._is_mean = self.objective.name == "mean"
+        self.has, self.more = ("returns", "more") if self._is_mean else (f"has a {self.objective.words} of", "better")
+        self.has_again = "returns" if self._is_mean else "has"
+        self.policy = self.of(improvement.final_blocks.base)
+        self.guided = self.of(improvement.final_blocks.results[-1])
+
+    def of(self, episodes: UnitResult) -> str:
+        """The figure of some episodes."""
+        value = self.objective.shown(self.objective.value(episodes.played))
+        return percent(value) if self.objective.is_binary else number(value)
+
+    def change(self, effect: Effect) -> tuple[str, str, str]:
+        """A change with its interval: the middle and both ends, the lower first."""
+        ends = sorted(self.objective.shown(end) for end in (effect.low, effect.high))
+        scale, unit = (100.0, " points") if self.objective.is_binary else (1.0, "")
+        middle, low, high = (signed(scale * value) for value in (self.objective.shown(effect.mean), *ends))
+        return f"{middle}{unit}", low, high
+
+    def lead(self, over: Effect) -> str:
+        """How much better something is than a reference that is `over` it by that much."""
+        middle, low, high = self.change(replace(over, mean=-over.mean, low=-over.high, high=-over.low))
+        return f"{middle}, 95 % CI {low} to {high}"
+
+
 def _share_taken(improvement: Improvement, reference: QuotedReference) -> float:
     """Share of its steps in which the guided policy takes the choices of a constant reference; 0 for others."""
     shares, choices = improvement.choice_shares, reference.reference.choices
@@ -95,29 +127,25 @@ def _worse_than_reference(improvement: Improvement, references: References) -> l
     if better is None and is_guided and best is not None and best.over_guided.low > 0.0:
         better = best
     if better is not None:
-        guided = f", guided {number(improvement.guided.mean)}" if is_guided else ""
-        returns = f"{capitalise(better.name)} returns {number(better.sample.mean)}"
-        return [f"{returns}; the policy returns {number(improvement.base.mean)}{guided}."]
-    for plain in (references.random_play, references.best_plain):
-        if plain is not None and plain.over_policy.high >= 0.0:
-            return [_no_better_than(plain, improvement)]
-    return []
+        told = _Figures(improvement)
+        guided = f", guided {told.guided}" if is_guided else ""
+        returns = f"{capitalise(better.name)} {told.has} {told.of(better.result)}"
+        return [f"{returns}; the policy {told.has_again} {told.policy}{guided}."]
+    plain = [reference for reference in (references.random_play, references.best_plain) if reference is not None]
+    no_worse = [reference for reference in plain if reference.over_policy.mean >= 0.0]
+    perhaps = [reference for reference in plain if reference.over_policy.high >= 0.0]
+    return [_no_better_than(reference, improvement) for reference in (no_worse or perhaps)[:1]]
 
 
 def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:
-    mean = number(improvement.base.mean)
-    if mean == number(plain.sample.mean):
-        return f"The policy is no better than {plain.name}: both return {mean}."
-    returns = f"it returns {mean}, {plain.name} {number(plain.sample.mean)}"
-    return f"The policy is no better than {plain.name}: {returns}{_perhaps_better(plain.over_policy)}."
-
-
-def _perhaps_better(over: Effect) -> str:
-    """How much better something is than a reference, where that is not certain."""
-    if over.mean >= 0.0:
-        return ""
-    interval = f"95 % CI {signed(-over.high)} to {signed(-over.low)}"
-    return f" (the difference, {signed(-over.mean)}, {interval}, may be chance)"
+    told = _Figures(improvement)
+    own, other = told.policy, told.of(plain.result)
+    returns = f"it {told.has} {own}, {plain.name} {other}"
+    if plain.over_policy.mean < 0.0 and own != other:
+        lead = told.lead(plain.over_policy)
+        return f"It is not certain that the policy is better than {plain.name}: {returns} ({lead})."
+    both = "both return" if told.has == "returns" else f"both have a {told.objective.words} of"
+    return f"The policy is no better than {plain.name}: {f'{both} {own}' if own == other else returns}."
 
 
 def _how_it_stands(improvement: Improvement, references: References) -> list[str]:
@@ -125,9 +153,10 @@ def _how_it_stands(improvement: Improvement, references: References) -> list[str
     plain = references.best_plain
     if plain is None:
         return []
+    told = _Figures(improvement)
     return [
-        f"The policy returns {number(improvement.base.mean)}, more than random play and every constant choice: the "
-        f"best of them, {plain.name}, returns {number(plain.sample.mean)}."
+        f"The policy {told.has} {told.policy}, {told.more} than random play and every constant choice: the best of "
+        f"them, {plain.name}, {told.has_again} {told.of(plain.result)}."
     ]
 
 
@@ -154,22 +183,24 @@ def _findings_sentence(evaluation: Evaluation, *, is_bad: bool) -> str:
     else:
         none = f"none of the {tested} rule sets tested raises" if tested > 1 else f"{of_tested(1)} does not raise"
         lead, found = "No weakness was found", f"{none} the return for certain"
-    return f"{capitalise(found)}." if is_bad else f"{lead}: {found}."
+    return f"{capitalise(found)}." if is_bad and not confirmed else f"{lead}: {found}."
 
 
 def _improvement_sentences(improvement: Improvement, references: References | None) -> list[str]:
     count = len(improvement.composition)
     if not count:
         return ["No composition of rules did better than the policy alone."]
-    base, guided, effect = improvement.base.mean, improvement.guided.mean, improvement.effect
+    effect, told = improvement.effect, _Figures(improvement)
     rules = capitalise(f"{in_words(count)} {'rule' if count == 1 else 'rules'}")
-    gain = confidence_interval(effect.mean, effect.low, effect.high)
-    change = f"the mean return from {number(base)} to {number(guided)}: {gain}"
+    middle, low, high = told.change(effect)
+    change = f"the {told.objective.words} from {told.policy} to {told.guided}: {middle} (95 % CI {low} to {high})"
+    better, worse = ("lower", "raise") if told.objective.less_is_better else ("raise", "lower")
     s = "s" * (count == 1)
     if effect.high < 0.0:
-        return [f"{rules}, chosen because they did well, lower {change} on fresh seeds; do not use them."]
-    told = f"{rules} raise{s} {change}." if effect.low > 0.0 else f"{rules} take{s} {change}, which may be chance."
-    return [told, *_beside_best(improvement, references)]
+        return [f"{rules}, chosen because they did well, {worse} {change} on fresh seeds; do not use them."]
+    if effect.low > 0.0:
+        return [f"{rules} {better}{s} {change}.", *_beside_best(improvement, references)]
+    return [f"{rules} take{s} {change}, which may be chance.", *_beside_best(improvement, references)]
 
 
 def _beside_best(improvement: Improvement, references: References | None) -> list[str]:
@@ -177,9 +208,10 @@ def _beside_best(improvement: Improvement, references: References | None) -> lis
     best = references.best if references is not None else None
     if best is None or best.over_guided.high < 0.0:
         return []
-    returns = f"which returns {number(best.sample.mean)}{_perhaps_better(best.over_guided)}"
-    told = f"That is no better than {best.name}, {returns}"
+    told, over = _Figures(improvement), best.over_guided
+    doubt = "" if over.mean >= 0.0 else f" (the difference, {told.lead(over)}, may be chance)"
+    no_better = f"That is no better than {best.name}, which {told.has} {told.of(best.result)}{doubt}, and no repair"
     if imitated_reference(improvement, references) is None:
-        return [f"{told}, and no repair."]
+        return [f"{no_better}."]
     share = percent(_share_taken(improvement, best))
-    return [f"{told}, and no repair: it imitates it, with this choice in {share} of its steps."]
+    return [f"{no_better}: it imitates it, with this choice in {share} of its steps."]

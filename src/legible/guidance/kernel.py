@@ -1,6 +1,7 @@
 """Algorithm 1 of the paper, compiled: rules block and enforce actions by setting scores to −∞.
 
-- `guide_row`: one state, line by line as in the paper, in every group of choices.
+- `block_choices`: one group of choices in one state, line by line as in the paper.
+- `guide_row`: all groups in one state.
 - `choose_guided`: choices of many states, each guided by a rule set of its own.
 - `guide_scores`: scores of many states, all guided by the same rule set.
 - `check_precedence`: whether a word says which rules win where they conflict.
@@ -25,38 +26,35 @@ def check_precedence(precedence: str) -> None:
 
 
 @njit(cache=True)
-def guide_row(
-    rules: CompiledRules,
-    rule_set: int,
-    observation: NDArray[np.float32],
-    negative_first: bool,
-    scores: Scores,
-    starts: NDArray[np.int64],
-    marks: NDArray[np.bool_],
-) -> bool:
-    """Apply a rule set to one row of scores, in place; returns whether any of its rules triggered.
-
-    Lines 5 to 11 of Algorithm 1, in every group of choices: if the positive rules that trigger name exactly one of
-    them, all others of the group are blocked (score −∞); else those of the negative rules that trigger are. Group g has
-    the choices ``starts[g] … starts[g + 1] - 1``. `marks` is room for ``bool[2, choices]`` and afterwards tells which
-    choices rules that triggered blocked and enforced.
-    """
+def _mark(rules: CompiledRules, rule_set: int, observation: NDArray[np.float32], marks: NDArray[np.bool_]) -> bool:
+    """Mark in ``bool[2, choices]`` what the rules that trigger block and enforce; returns whether any triggers."""
     marks[:] = False
     fired = False
     for r in range(rules.set_starts[rule_set], rules.set_starts[rule_set + 1]):
         if triggers(rules, r, observation):
             fired = True
             marks[1 if rules.positive[r] else 0, rules.action[r]] = True
-    if fired:
-        for g in range(starts.size - 1):
-            first, last = starts[g], starts[g + 1]
-            _guide_group(marks[0, first:last], marks[1, first:last], negative_first, scores[first:last])
     return fired
 
 
 @njit(cache=True)
-def _guide_group(blocked: NDArray[np.bool_], enforced: NDArray[np.bool_], negative_first: bool, scores: Scores) -> None:
-    """Block choices of one group."""
+def _is_marked(marks: NDArray[np.bool_], first: int, last: int) -> bool:
+    """Whether any rule that triggers is about these choices."""
+    for a in range(first, last):  # noqa: SIM110 (compiled)
+        if marks[0, a] or marks[1, a]:
+            return True
+    return False
+
+
+@njit(cache=True)
+def block_choices(
+    blocked: NDArray[np.bool_], enforced: NDArray[np.bool_], negative_first: bool, scores: Scores
+) -> None:
+    """Lines 5 to 11 of Algorithm 1, in one group of choices.
+
+    If the positive rules that trigger name exactly one choice, all others are blocked (score −∞); else those of the
+    negative rules that trigger are.
+    """
     if negative_first:
         enforced &= ~blocked
     if enforced.sum() == 1:
@@ -68,6 +66,28 @@ def _guide_group(blocked: NDArray[np.bool_], enforced: NDArray[np.bool_], negati
         for a in range(scores.size):
             if blocked[a]:
                 scores[a] = -np.inf
+
+
+@njit(cache=True)
+def guide_row(
+    rules: CompiledRules,
+    rule_set: int,
+    observation: NDArray[np.float32],
+    negative_first: bool,
+    scores: Scores,
+    starts: NDArray[np.int64],
+    marks: NDArray[np.bool_],
+) -> bool:
+    """Apply a rule set to one row of scores, in place; returns whether any of its rules triggered.
+
+    Group g has the choices ``starts[g] … starts[g + 1] - 1``; `marks` is room for ``bool[2, choices]``.
+    """
+    fired = _mark(rules, rule_set, observation, marks)
+    if fired:
+        for g in range(starts.size - 1):
+            first, last = starts[g], starts[g + 1]
+            block_choices(marks[0, first:last], marks[1, first:last], negative_first, scores[first:last])
+    return fired
 
 
 @njit(cache=True, nogil=True)
@@ -86,8 +106,8 @@ def choose_guided(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Guide every row with its own rule set (−1: none).
 
-    Returns the choices ``int64[n, groups]``, which rows fired, and which were changed. A group of which no rule
-    triggered is chosen from as the policy alone would.
+    Group g has the choices ``starts[g] … starts[g + 1] - 1``. Returns the choices ``int64[n, groups]``, which rows
+    fired, and which were changed. A group of which no rule triggered is chosen from as the policy alone would.
     """
     n, n_groups = scores.shape[0], starts.size - 1
     choices = np.empty((n, n_groups), np.int64)
@@ -97,16 +117,20 @@ def choose_guided(
     guided = np.empty(scores.shape[1], scores.dtype)
     for i in range(n):
         if rule_sets[i] >= 0:
-            guided[:] = scores[i]
-            fired[i] = guide_row(rules, rule_sets[i], observations[i], negative_first, guided, starts, marks)
+            fired[i] = _mark(rules, rule_sets[i], observations[i], marks)
         for g in range(n_groups):
             first, last = starts[g], starts[g + 1]
             key = group_key(keys[i], g)
-            wanted = first + choose_row(scores[i, first:last], key, steps[i], epsilon, sample)
-            choices[i, g] = wanted
-            if fired[i] and (n_groups == 1 or marks[:, first:last].any()):
-                choices[i, g] = first + choose_row(guided[first:last], key, steps[i], guided_epsilon, sample)
-                changed[i] |= choices[i, g] != wanted
+            own = scores[i, first:last]
+            wanted = choose_row(own, key, steps[i], epsilon, sample)
+            chosen = wanted
+            if fired[i] and (n_groups == 1 or _is_marked(marks, first, last)):
+                left = guided[first:last]
+                left[:] = own
+                block_choices(marks[0, first:last], marks[1, first:last], negative_first, left)
+                chosen = choose_row(left, key, steps[i], guided_epsilon, sample)
+                changed[i] |= chosen != wanted
+            choices[i, g] = first + chosen
     return choices, fired, changed
 
 
@@ -118,7 +142,7 @@ def guide_scores(
     scores: Scores,
     starts: NDArray[np.int64],
 ) -> None:
-    """Apply the first rule set to all rows of scores, in place."""
+    """Apply the first rule set to all rows of scores, in place, in every group of choices."""
     marks = np.empty((2, scores.shape[1]), np.bool_)
     for i in range(scores.shape[0]):
         guide_row(rules, 0, observations[i], negative_first, scores[i], starts, marks)

@@ -6,7 +6,7 @@ seeds is never quoted from the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -101,12 +101,12 @@ class Improvement:
         blocks = self.final_blocks
         return effects(blocks.results, blocks.results[-1], blocks.base, self.evaluation_settings.method)
 
-    def figure_rows(self) -> list[dict[str, Any]]:
-        """Base, guided policy (if there is one) and difference on the seeds of the final figure, a row an objective."""
+    def figure_rows(self, references: Mapping[str, UnitResult] | None = None) -> list[dict[str, Any]]:
+        """Base, guided policy (if there is one), difference and references on the final seeds, a row an objective."""
         blocks = self.final_blocks
         if not len(self.composition):
-            return figure_rows({"base": blocks.base})
-        return figure_rows({"base": blocks.base, "guided": blocks.results[-1]}, self.effects())
+            return figure_rows({"base": blocks.base}, references=references)
+        return figure_rows({"base": blocks.base, "guided": blocks.results[-1]}, self.effects(), references)
 
     def constraints(self) -> tuple[ConstraintCheck, ...]:
         """Whether the seeds of the final figure show that the constraints are kept."""

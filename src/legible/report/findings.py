@@ -87,7 +87,7 @@ def gather(study: Study) -> Findings:
         returns=returns,
         histograms=histograms({entry.name: entry.result.played.returns for entry in returns}),
         seeds_won=seeds_won(improvement.final_blocks),
-        figures=figure_table(improvement.figure_rows()),
+        figures=figure_table(improvement.figure_rows({e.name: e.result for e in study.references.quoted})),
         cards=tuple(card for card in cards if card.is_sure),
         doubtful_cards=tuple(card for card in cards if not card.is_sure),
         effect_scale=interval_scale(effects or [improvement.effect]),

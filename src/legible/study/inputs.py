@@ -19,6 +19,7 @@ from typing import Any
 import legible
 from legible.environments import EnvironmentSpec, ObservationEncoder
 from legible.errors import LegibleError
+from legible.evaluation.objectives import check_objectives
 from legible.features import FeatureSpace
 from legible.files import write_text
 from legible.guidance import GuidedPolicy
@@ -94,6 +95,10 @@ class StudyInputs:
     relations: tuple[RelationsText, ...]
     rules: tuple[str, ...]
     veto: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        asked = self.settings.evaluation
+        check_objectives(asked.objective, asked.constraint, self.settings.play)  # hours before they are needed
 
     def identity(self) -> dict[str, Any]:
         """What makes this study, as plain data: two studies in which it differs are never mixed."""

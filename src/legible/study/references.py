@@ -42,6 +42,7 @@ def compare_with_references(study: Study, others: Sequence[Reference]) -> Refere
         study.improvement.final_blocks,
         seed=study.seed,
         settings=settings.references,
+        objective=settings.evaluation.objective,
         alpha=settings.evaluation.alpha,
         most_failed=settings.most_failed,
         notes=[left_out] if left_out else [],

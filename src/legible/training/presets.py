@@ -246,8 +246,8 @@ _CONTINUOUS: Mapping[str, Mapping[Algorithm, Preset]] = {
         ),
     },
     "invertedpendulum": {
-        "sac": Preset(SacSettings(learning_starts=1000, hidden=(64, 64)), 10_000, long_steps=30_000),
-        "td3": Preset(Td3Settings(learning_starts=1000, hidden=(64, 64)), 10_000, long_steps=30_000),
+        "sac": Preset(SacSettings(learning_starts=1000, hidden=(64, 64)), 30_000, long_steps=100_000),
+        "td3": Preset(Td3Settings(learning_starts=1000, hidden=(64, 64)), 30_000, long_steps=100_000),
         "ppo": Preset(
             ContinuousPpoSettings(n_steps=256, n_envs=4, gamma=0.999), 60_000, long_steps=200_000, normalised=True
         ),
