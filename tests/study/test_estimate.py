@@ -8,7 +8,14 @@ from legible.engines import InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.evaluation.units import Setup
 from legible.play import Known
-from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings, ReferenceSettings, StudySettings
+from legible.settings import (
+    EvaluationSettings,
+    ImprovementSettings,
+    MistakeSettings,
+    PlaySettings,
+    ReferenceSettings,
+    StudySettings,
+)
 from legible.study.estimate import Estimate, estimate, measure_rate, planned_episodes
 
 SETTINGS = StudySettings(
@@ -16,6 +23,7 @@ SETTINGS = StudySettings(
     evaluation=EvaluationSettings(method="paper", episodes=10, confirmation_episodes=20),
     improvement=ImprovementSettings(episodes=30, final_episodes=40, most_candidates=2),
     references=ReferenceSettings(episodes=15),
+    mistakes=MistakeSettings(when="never"),
 )
 SETUP = Setup(mirror_world.policy(), EnvironmentSpec("mirror_world:MirrorWorld"), (), PlaySettings(batch=8))
 
