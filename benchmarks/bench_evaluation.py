@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import functools
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +58,19 @@ def rule_sets(policy: Policy, count: int) -> tuple[RuleSet, ...]:
     return tuple(sets[i % len(sets)] for i in range(count))
 
 
-def network_seconds(policy: Policy, states: int, batch: int = 256) -> float:
+def network_seconds(
+    policy: Policy, states: int, batch: int = 256, clock: Callable[[], float] = time.perf_counter
+) -> float:
     """Seconds of one core for the network alone."""
     rows = np.random.default_rng(0).random((batch, 69), np.float32)
     with one_thread():
         for _ in range(20):
             policy.scores(rows)
-        started = time.perf_counter()
+        started = clock()
         rounds = max(1, min(2000, states // batch))
         for _ in range(rounds):
             policy.scores(rows)
-        return (time.perf_counter() - started) / (rounds * batch) * states
+        return (clock() - started) / (rounds * batch) * states
 
 
 def unit_seconds(setup: Setup, treatment: int, episodes: int) -> tuple[float, int]:

@@ -69,7 +69,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/mining/test_ripper_classifier.py",
     ),
     "mining/ripper/rules.py": ("tests/mining/test_ripper_learner.py", "tests/mining/test_ripper_classifier.py"),
-    "relations/cuts.py": ("tests/relations/test_relations.py", "tests/relations/test_file.py"),
+    "relations/cuts.py": ("tests/relations/test_relations.py", "tests/relations/test_groups.py"),
     "relations/generalisation.py": ("tests/relations/test_relations.py",),
     "relations/relation.py": ("tests/relations/test_relations.py", "tests/relations/test_file.py"),
     "relations/values.py": ("tests/relations/test_relations.py", "tests/relations/test_file.py"),

@@ -427,7 +427,7 @@ class StudySettings:
             ),
             search=SearchSettings(budget=1_500_000, most_candidates=6),
             improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
-            references=ReferenceSettings(episodes=25),
+            references=ReferenceSettings(episodes=50),
             baselines=BaselineSettings(random_tests=10),
             mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),
         )

@@ -57,8 +57,7 @@ def test_failed_episodes_are_found_stored_and_not_tried_again(how: str, reason: 
     for name in ("returns", "lengths", "success", "fired", "changed"):
         np.testing.assert_array_equal(getattr(found.played, name), getattr(whole, name)[~found.failed])
     assert len(store) == 1
-    monkeypatch.setattr("legible.evaluation.units.play_unit", refuse)
-    monkeypatch.setattr("legible.evaluation.units.play_alone", refuse)
+    monkeypatch.setattr("legible.evaluation.units.play_in_slots", refuse)
     again = run_units(setup, [UNIT], store=store, failures=FailureLimit(0.5))
     assert again.failed.tolist() == failed
     with pytest.raises(TooManyFailuresError, match=f"{sum(failed)} of the 20 episodes failed"):

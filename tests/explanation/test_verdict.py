@@ -128,6 +128,13 @@ def test_a_policy_no_better_than_random_play_is_told_so_first() -> None:
     )
 
 
+def test_what_returns_more_is_told_before_what_may_return_as_much() -> None:
+    text = told(improvement(5.0), {BRAKE: 5.2, RANDOM: 4.95}, sure=False)
+    assert text.startswith("The policy is no better than always Brake: it returns 5, always Brake 5.2. ")
+    text = told(improvement(5.0), {BRAKE: 5.2, RANDOM: 5.1}, sure=False)
+    assert text.startswith("The policy is no better than random play: it returns 5, random play 5.1. ")
+
+
 def test_a_policy_that_never_succeeds_is_told_so_first() -> None:
     text = told(improvement(72.0, success=0.0), {RANDOM: 10.0})
     assert text.startswith("The policy never succeeds, in none of 20 episodes. The only rule set tested looked like")

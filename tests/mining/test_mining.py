@@ -154,6 +154,8 @@ def test_rules_are_judged_on_whole_episodes_that_learning_has_not_seen(monkeypat
     # Half of what is left to learn from, no state twice.
     mine(POLICY, seen, seed=0, settings=MiningSettings(importance="none", held_out=0.25, sampled=0.5))
     assert len(learned_from[1]) == len(set(learned_from[1].tolist())) == 150
+    mine(POLICY, played(20), seed=0, settings=MiningSettings(importance="none", sampled=0.001))
+    assert len(learned_from[2]) == 1
     # At least one episode to judge on, and one to learn from.
     for episodes, held_out, judged in ((2, 0.1, 1), (2, 0.9, 1), (4, 0.25, 1)):
         mine(POLICY, played(10 * episodes), seed=0, settings=MiningSettings(importance="none", held_out=held_out))

@@ -335,6 +335,21 @@ def test_variants_are_pruned_without_the_rows_of_later_rules(monkeypatch):
         assert (rows & rules[1].rows).any()
 
 
+def test_a_revision_is_grown_on_the_rows_of_its_rule(monkeypatch):
+    codes, positive = two_concepts()
+    learner = learner_on(codes, positive)
+    general = rule_of(learner, (0, EQUAL, 1))
+    divided, grown_on = [], []
+    divide, grow = learner.split, learner.grow
+    monkeypatch.setattr(learner, "split", lambda rows: divided.append(divide(rows)) or divided[-1])
+    monkeypatch.setattr(learner, "grow", lambda rows: grown_on.append(rows.copy()) or grow(rows))
+    learner.optimise([general])
+    ((growing, _),) = divided
+    revision, replacement = grown_on
+    assert (revision == growing & general.rows).all()
+    assert (replacement == growing).all()
+
+
 # Point 7: what is left is covered, then rules are deleted
 
 

@@ -24,7 +24,7 @@ from legible.environments.pacman import PacmanEnv, pacman_features
 from legible.errors import LegibleError
 from legible.features import FeatureError, FeatureSpace
 from legible.play import Experiences, PolicyChooser, collect, episode_seeds, make_slots, play_episodes
-from legible.play.experiences import join_experiences
+from legible.play.experiences import ExperienceSetup, collect_unit, join_experiences
 from legible.policies import PolicyError, load_policy
 from toy_environments import Constant, Noisy, Rowwise, Scripted, Shifted
 
@@ -328,18 +328,13 @@ def test_columns_that_do_not_belong_together_are_refused(column: str, value: np.
 
 def test_units_are_put_one_after_the_other() -> None:
     whole = collect(Rowwise(3, 4), NOISY, 5, seed=1, names=FeatureSpace.unnamed(3, 4))
-    rows = [whole.of_episodes(np.array(chosen)) for chosen in ([0, 1], [2, 3, 4])]
-    parts = [
-        dataclasses.replace(
-            whole,
-            **{name: getattr(whole, name)[mask] for name in ("observations", "actions", "scores", "numbers")},
-            episode_ids=whole.episode_ids[mask] - first,
-            **{name: getattr(whole, name)[first:last] for name in ("returns", "lengths", "seeds", "success")},
-        )
-        for mask, first, last in zip(rows, (0, 2), (2, 5), strict=True)
-    ]
+    setup = ExperienceSetup(Rowwise(3, 4), EnvironmentSpec(NOISY))
+    seeds = whole.seeds.tolist()
+    parts = [collect_unit(setup, seeds[:2]), collect_unit(setup, seeds[2:])]
     assert_same(join_experiences(parts, whole.space), whole)
-    assert_same(join_experiences(parts[:1], whole.space), parts[0])
+    first = join_experiences(parts[:1], whole.space)
+    assert first.episode_ids.max() == 1
+    assert_same(join_experiences([first, parts[1]], whole.space), whole)
 
 
 # One file

@@ -106,6 +106,26 @@ def test_rules_are_generalised_from_region_to_region() -> None:
 # --- Whole actions ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("action", "image", "links"),
+    [
+        (0, 2, {GroupLink(0, 0, negated=True)}),
+        (2, 2, {GroupLink(0, 0, negated=False)}),
+        (1, 1, set()),  # the middle one stays, mirrored or not
+        (0, 3, {GroupLink(0, 1, negated=False)}),
+        (2, 3, {GroupLink(0, 1, negated=True)}),
+        (3, 2, {GroupLink(1, 0, negated=True)}),
+        (5, 2, {GroupLink(1, 0, negated=False)}),
+        (0, 4, set()),  # neither the same place nor the mirrored one
+        (1, 5, set()),
+        (0, 6, set()),  # another number of choices
+    ],
+)
+def test_links_of_groups_by_hand(action: int, image: int, links: set[GroupLink]) -> None:
+    space = grouped(a=["left", "straight", "right"], b=["low", "middle", "high"], c=["off", "on"])
+    assert set(link_groups([MetamorphicRelation(action, image)], space)) == links
+
+
 def test_links_say_what_shares_cuts() -> None:
     assert GroupLink(0, 0, negated=True) in link_groups(read('{ negate = "steer" }', CAR), CAR)
     links = set(link_groups(read('{ swap = ["leg1.*", "leg2.*"] }', LEGS), LEGS))

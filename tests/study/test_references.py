@@ -80,7 +80,7 @@ def test_every_preset_has_references(preset: StudySettings) -> None:
 def test_a_finished_study_is_read_without_playing(tmp_path, monkeypatch, policy_file) -> None:
     study = mirror_study(tmp_path / "s", policy_file)
     first = study.play_references({"right": mirror_world.best_policy()})
-    monkeypatch.setattr("legible.evaluation.units.play_unit", None)
+    monkeypatch.setattr("legible.evaluation.units.play_in_slots", None)
     assert reopened(study).references == first
 
 

@@ -89,7 +89,7 @@ def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
 
 def test_a_second_run_plays_nothing_and_says_the_same(tmp_path, policy_file, monkeypatch) -> None:
     first = outcome(study(tmp_path, policy_file))
-    monkeypatch.setattr("legible.evaluation.units.play_unit", None)
+    monkeypatch.setattr("legible.evaluation.units.play_in_slots", None)
     monkeypatch.setattr("legible.study.collecting.collect_unit", None)
     monkeypatch.setattr("legible.study.study.mine", None)
     assert outcome(study(tmp_path, policy_file)) == first

@@ -131,10 +131,10 @@ def _worse_than_reference(improvement: Improvement, references: References) -> l
         guided = f", guided {told.guided}" if is_guided else ""
         returns = f"{capitalise(better.name)} {told.has} {told.of(better.result)}"
         return [f"{returns}; the policy {told.has_again} {told.policy}{guided}."]
-    for plain in (references.random_play, references.best_plain):
-        if plain is not None and plain.over_policy.high >= 0.0:
-            return [_no_better_than(plain, improvement)]
-    return []
+    plain = [reference for reference in (references.random_play, references.best_plain) if reference is not None]
+    no_worse = [reference for reference in plain if reference.over_policy.mean >= 0.0]
+    perhaps = [reference for reference in plain if reference.over_policy.high >= 0.0]
+    return [_no_better_than(reference, improvement) for reference in (no_worse or perhaps)[:1]]
 
 
 def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:

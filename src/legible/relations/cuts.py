@@ -167,7 +167,7 @@ class _Ends:
         if isinstance(relation, Equal):
             return (end,)
         if isinstance(relation, Table):
-            return () if self.numeric else (relation.forth if forth else relation.back).get(end, ())
+            return ()  # all its values are ends already, see `own_ends`
         if self.numeric:
             return (relation.image_cut(end) if forth else relation.source_cut(end),)
         return (float(relation.apply(end) if forth else relation.undo(end)),)

@@ -192,11 +192,6 @@ class Table:
         """The images of every value."""
         return _gather(self.pairs)
 
-    @cached_property
-    def back(self) -> dict[float, tuple[float, ...]]:
-        """The values that every image comes from."""
-        return _gather((y, x) for x, y in self.pairs)
-
     @property
     def is_function(self) -> bool:
         """Whether no value has two images."""

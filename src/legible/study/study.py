@@ -22,7 +22,6 @@ from legible.evaluation.units import Setup, usual_rows
 from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
 from legible.features import FeatureSpace, deciles
 from legible.guidance import GuidedPolicy
-from legible.hypotheses import SourceInput, open_sources
 from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
 from legible.play import STAGES, Experiences, Known, check_studied, environment_for, stage_seeds
@@ -47,7 +46,7 @@ from legible.study.baselines import (
 )
 from legible.study.choices import cut_experiences, player_of, read_relations
 from legible.study.collecting import collect_in_units
-from legible.study.estimate import expected_episodes, search_budget, settings_for
+from legible.study.estimate import expected_episodes, settings_for
 from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
@@ -55,6 +54,7 @@ from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
 from legible.study.mistakes import LooksForMistakes
 from legible.study.references import OtherPolicies, compare_with_references
 from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
+from legible.study.sources import sources_of
 
 _REPORT = "legible.report:write_report"  # the report knows the study, so the study knows it by its name only
 T = TypeVar("T")
@@ -418,26 +418,11 @@ class Study(LooksForMistakes):
         return self._read("evaluation", self._evaluate)
 
     def _evaluate(self) -> Evaluation:
-        known = SourceInput(
-            self._player(),
-            self.experiences,
-            self.mining,
-            self.relations,
-            self._rules_of(self._rules),
-            self.seed,
-            search=self.settings.search,
-            budget=search_budget(
-                self.settings, self.environment, len(self.mining.rules), float(self.experiences.lengths.mean())
-            ),
-            negative_first=self.settings.play.precedence == "negative",
-            decisions=self.decision_gains() if self.learns_from_mistakes else None,
-        )
-        names = [name.strip() for name in self.settings.sources.split(",") if name.strip()]
         return evaluate(
             self.setup(),
             seed=self.seed,
             settings=self.settings.evaluation,
-            sources=open_sources(names, known),
+            sources=sources_of(self, self._rules_of(self._rules)),
             run=self.runner("screening", "confirmation", rule_sets=len(self.rule_sets)),
         )
 

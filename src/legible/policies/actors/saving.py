@@ -89,7 +89,7 @@ def _describe_space(space: spaces.Space[Any]) -> dict[str, Any]:
         case spaces.MultiDiscrete():
             return {"kind": "multi-discrete", "sizes": space.nvec.tolist()}
         case spaces.MultiBinary():
-            return {"kind": "multi-binary", "shape": list(space.shape)}
+            return {"kind": "multi-binary", "n": list(space.shape) if len(space.shape) > 1 else space.shape[0]}
     raise PolicyError(f"it reads or takes {space}")
 
 
@@ -111,7 +111,7 @@ def _build_space(described: Mapping[str, Any]) -> spaces.Space[Any]:
         case "multi-discrete":
             return spaces.MultiDiscrete(described["sizes"])
         case "multi-binary":
-            return spaces.MultiBinary(described["shape"])
+            return spaces.MultiBinary(described["n"])
     raise PolicyError(f"unknown space {described['kind']!r}")
 
 
