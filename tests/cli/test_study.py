@@ -257,7 +257,7 @@ def test_settings_are_printed_as_the_file_that_can_be_given(legible, place, tmp_
     words = words_for(place, tmp_path / "s")
     words[words.index(place / "quick.toml")] = tmp_path / "printed.toml"
     assert legible("mine", *words, "--episodes", 60).code == 0
-    assert Study.open(tmp_path / "s", trust=True).settings.evaluation.episodes == 100
+    assert Study.open(tmp_path / "s", trust=True).settings.evaluation.episodes == 25
 
 
 def test_arguments_and_wrappers_of_the_environment(legible, place, tmp_path) -> None:
