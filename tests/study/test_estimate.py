@@ -38,6 +38,8 @@ def test_episodes_are_counted_by_hand() -> None:
         "final": 2 * 40,  # base and composition
         "references": 6 * 15 + 3 * 40,  # the unguided policy and five of them; then random play and the best two
         "explanation": 100,  # never more than screening
+        "mistakes": 70,
+        "mistakes rollouts": 0,  # parts of episodes
     }
     nothing = planned_episodes(SETTINGS, Known(rule_sets=9, candidates=0), collected=True)
     assert {nothing[name] for name in ("experiences", "confirmation", "explanation", "references")} == {0}
