@@ -237,7 +237,7 @@ def _open_study(path: Path) -> Any:
 
 
 def _policy_samples(folder: Path) -> list[Sample]:
-    from stable_baselines3 import DQN, PPO
+    from stable_baselines3 import DQN, PPO, SAC
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     env = VecNormalize(DummyVecEnv([lambda: gymnasium.make("CartPole-v1")]))
@@ -246,6 +246,9 @@ def _policy_samples(folder: Path) -> list[Sample]:
     small: dict[str, Any] = {"policy_kwargs": {"net_arch": [6]}, "device": "cpu", "seed": 0}
     PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8, **small).save(folder / "zips" / "ppo.zip")
     DQN("MlpPolicy", "CartPole-v1", buffer_size=8, **small).save(folder / "zips" / "dqn.zip")
+    own = {**small, "policy_kwargs": {"net_arch": [6]}}  # SAC writes into it
+    SAC("MlpPolicy", "Pendulum-v1", buffer_size=8, **own).save(folder / "zips" / "sac.zip")
+    actor = save_policy(load_policy(folder / "zips" / "sac.zip"), folder / "actor.safetensors")
     net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 2))
     torch.save(net.state_dict(), folder / "tensors.pth")
     (folder / "tensors.toml").write_text(_ARCHITECTURE)
@@ -254,6 +257,8 @@ def _policy_samples(folder: Path) -> list[Sample]:
     return [
         Sample("PPO zip", folder / "zips" / "ppo.zip", load_policy, is_checked=False),
         Sample("DQN zip", folder / "zips" / "dqn.zip", load_policy, is_checked=False),
+        Sample("SAC zip", folder / "zips" / "sac.zip", _actions, is_checked=False),
+        Sample("policy of continuous actions", actor, _actions),
         Sample("VecNormalize", folder / "vecnormalize.pkl", load_normalisation, is_checked=False),
         Sample("tensors of PyTorch", folder / "tensors.pth", load_policy, is_checked=False),
         Sample("architecture", folder / "tensors.toml", _policy_of_architecture, is_checked=False),
@@ -366,6 +371,13 @@ def _training_samples(folder: Path) -> list[Sample]:
         Sample("light checkpoint", light, go_on),
         Sample("importances", importance, Importance.load),
     ]
+
+
+def _actions(path: Path) -> Any:
+    """What a policy of continuous actions does."""
+    policy: Any = load_policy(path)
+    shape = (2, *policy.observation_space.shape)
+    return policy.predict(np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape))[0], policy.metadata
 
 
 def _policy_of_architecture(path: Path) -> Any:

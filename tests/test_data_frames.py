@@ -67,6 +67,7 @@ def test_evaluation_and_improvement(setup: Setup) -> None:
     assert steps["accepted"].tolist() == [True]
     nothing = replace(found, rule_sets=(), composition=RuleSet(()), steps=())
     assert list(nothing.to_pandas(SPACE).columns) == list(steps.columns)
+    assert replace(found, final_blocks=None) == found != nothing  # what was played for it is no part of what it is
 
 
 def test_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from legible.errors import LegibleError
-from legible.streams import check_seed, key_of_seed, mix, next_key, policy_keys, uniform
+from legible.streams import RowGenerator, check_seed, group_key, key_of_seed, mix, next_key, policy_keys, uniform
 
 MASK = 2**64 - 1
 KEYS = st.integers(0, MASK)
@@ -98,6 +98,38 @@ def test_policy_keys_take_any_seed_and_stay_what_they_are() -> None:
     # Results that people keep depend on these numbers.
     assert policy_keys([0, 1]).tolist() == [11207422961820079421, 10962556064263004203]
     assert [int(next_key(np.uint64(key))) for key in (0, 1)] == [9370218965779684112, 132297946315314195]
+
+
+def test_groups_of_choices_have_streams_of_their_own() -> None:
+    """The first one has the episode's, so that nothing changes where there is one group only."""
+    assert [int(group_key(np.uint64(5), group)) for group in range(3)] == [
+        5,
+        779949893994220357,
+        16803122317011069386,
+    ]
+
+
+def test_rows_draw_from_their_own_streams_one_number_after_the_other() -> None:
+    keys, steps = policy_keys([0, 1]), np.array([0, 5])
+    whole = RowGenerator(keys, steps).random((2, 3))
+    assert whole[:, 0].tolist() == [0.5601900551926785, 0.22374797532244117]  # results that people keep depend on it
+    parts = RowGenerator(keys, steps)
+    np.testing.assert_array_equal(parts.random(2), whole[:, 0])
+    np.testing.assert_array_equal(parts.random((2, 2)), whole[:, 1:])
+    np.testing.assert_array_equal(RowGenerator(keys[1:], steps[1:]).random((1, 3)), whole[1:])
+    assert not np.isin(RowGenerator(keys, steps + 1).random((2, 3)), whole).any()
+    with pytest.raises(LegibleError, match="for 2 rows were asked for 3 rows"):
+        parts.random((3, 1))
+
+
+def test_normal_numbers_are_where_as_many_uniform_ones_lie_below() -> None:
+    keys, steps = policy_keys(range(2000)), np.zeros(2000, np.int64)
+    uniform_ones, normal_ones = (
+        draw((2000, 2)) for draw in (RowGenerator(keys, steps).random, RowGenerator(keys, steps).standard_normal)
+    )
+    # Half a step above, so that 0 is not minus infinity.
+    np.testing.assert_allclose(stats.norm.cdf(normal_ones) - uniform_ones, 0.0, atol=1e-12)
+    assert np.isfinite(RowGenerator(keys, steps).standard_normal(2000)).all()
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**80, np.int64(3), np.uint8(255)])

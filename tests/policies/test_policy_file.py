@@ -229,7 +229,7 @@ class TestDamagedFiles:
             (lambda t, _: t.update(extra=np.zeros(1)), "tensor 'extra' belongs to no layer"),
             (lambda t, _: t.update({"layers.0.bias": np.zeros(5)}), "tensor 'layers.0.bias' is float64[5]"),
             (lambda t, _: t.update({"layers.0.bias": np.zeros(4, np.float32)}), "cannot have bias (4,)"),
-            (lambda _, d: d.update(version=2), "version 2 of the format, this legible reads version 1"),
+            (lambda _, d: d.update(version=3), "version 3 of the format, this legible reads versions 1 and 2"),
             (lambda _, d: d.update(format="other"), "not of the format 'legible-policy'"),
             (lambda _, d: d.update(head="softmax"), "unknown head 'softmax'"),
             (lambda _, d: d.pop("encoding"), "incomplete or malformed"),

@@ -24,6 +24,7 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import VectorEnv
 
 from legible.environments.known_wrappers import make_known_wrapper, parse_wrapper
+from legible.environments.repeatable import made_repeatable
 from legible.environments.spaces import UnfitEnvironmentError
 from legible.errors import LegibleError
 
@@ -94,6 +95,7 @@ class EnvironmentSpec:
             else:
                 _import_package(self.name)
                 made = gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
+        made = made_repeatable(made)
         for wrapper in self.wrappers:
             if wrapper != NO_WRAPPERS:
                 made = _wrapped(made, wrapper)

@@ -282,7 +282,7 @@ def _actor_of(path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mappin
     for name, values in tensors.items():
         if values.dtype != np.float32 or not np.isfinite(values).all():
             raise PolicyError(f"{path}: tensor {name!r} must hold finite numbers of float32")
-    policy = build_actor(tensors, document["actor"], normalisation, document["env_id"], document["metadata"])
+    policy = build_actor(tensors, document["actor"], normalisation, document["env_id"], dict(document["metadata"]))
     if tensors:
         raise PolicyError(f"{path}: tensor {sorted(tensors)[0]!r} belongs to no part of the network")
     return policy

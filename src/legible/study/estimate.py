@@ -24,6 +24,8 @@ from legible.study.running import run_within_limit
 # What is not known before it is found: rules that an action gets, and the share of rule sets that look like weaknesses.
 RULES_PER_ACTION = 15
 SHARE_OF_CANDIDATES = 0.1
+# Steps of a study that are not part of every run, or have a budget in steps.
+_APART = ("baseline", "mistakes")
 EXPLAINED_RULES = 12
 NATIVE_SEARCH_STEPS = 15_000_000
 # A lot whose rate differs by more than this factor from the one before is played again, at most so often.
@@ -140,7 +142,7 @@ def planned_episodes(settings: StudySettings, known: Known, *, collected: bool =
     collected
         Whether the experiences are there already.
     """
-    stages = [stage for stage in STAGES.values() if stage.step != "baseline" and stage.seeds(settings, known)]
+    stages = [stage for stage in STAGES.values() if stage.step not in _APART and stage.seeds(settings, known)]
     return {
         stage.name: 0 if collected and stage.step == "collect" else stage.episodes(settings, known) for stage in stages
     }
