@@ -11,7 +11,6 @@ from legible.play import Known
 from legible.settings import (
     EvaluationSettings,
     ImprovementSettings,
-    MistakeSettings,
     PlaySettings,
     ReferenceSettings,
     StudySettings,
@@ -23,7 +22,6 @@ SETTINGS = StudySettings(
     evaluation=EvaluationSettings(method="paper", episodes=10, confirmation_episodes=20),
     improvement=ImprovementSettings(episodes=30, final_episodes=40, most_candidates=2),
     references=ReferenceSettings(episodes=15),
-    mistakes=MistakeSettings(episodes=70),
 )
 SETUP = Setup(mirror_world.policy(), EnvironmentSpec("mirror_world:MirrorWorld"), (), PlaySettings(batch=8))
 
@@ -38,8 +36,6 @@ def test_episodes_are_counted_by_hand() -> None:
         "final": 2 * 40,  # base and composition
         "references": 6 * 15 + 3 * 40,  # the unguided policy and five of them; then random play and the best two
         "explanation": 100,  # never more than screening
-        "mistakes": 70,
-        "mistakes rollouts": 0,  # parts of episodes
     }
     nothing = planned_episodes(SETTINGS, Known(rule_sets=9, candidates=0), collected=True)
     assert {nothing[name] for name in ("experiences", "confirmation", "explanation", "references")} == {0}
