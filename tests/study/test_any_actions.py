@@ -22,6 +22,7 @@ from legible.settings import (
     ImprovementSettings,
     MiningSettings,
     PlaySettings,
+    ReferenceSettings,
     StudySettings,
 )
 from legible.study import Study
@@ -32,8 +33,11 @@ SETTINGS = StudySettings(
     episodes=40,
     mining=MiningSettings(lime_states=10, lime_samples=200, min_accuracy=0.7),
     play=PlaySettings(batch=8, unit_episodes=20),
-    evaluation=EvaluationSettings(episodes=10, confirmation_episodes=10, alpha=0.3),
+    evaluation=EvaluationSettings(
+        rung_changes=6, rungs=2, race_seeds=40, confirmation_seeds=300, confirmation_episodes=10, alpha=0.3
+    ),
     improvement=ImprovementSettings(episodes=10, final_episodes=10),
+    references=ReferenceSettings(episodes=10),
     baselines=BaselineSettings(random_tests=3),
 )
 WORLDS = {"parts": ("PPO", Walk), "switches": ("PPO", Buttons), "numbers": ("SAC", Matrix)}

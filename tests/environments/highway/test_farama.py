@@ -10,7 +10,14 @@ from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, feature_space_of
 from legible.environments.highway.features import COLUMNS
 from legible.environments.highway.settings import HighwayError
-from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
+from legible.settings import (
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    PlaySettings,
+    ReferenceSettings,
+    StudySettings,
+)
 from legible.study import Study
 
 pytest.importorskip("highway_env")
@@ -219,6 +226,7 @@ def test_a_small_study_finds_rules_in_peoples_words(tmp_path):
         play=PlaySettings(batch=4, unit_episodes=4),
         evaluation=EvaluationSettings(method="paper", episodes=4, confirmation_episodes=0),
         improvement=ImprovementSettings(episodes=4, final_episodes=4, most_candidates=1),
+        references=ReferenceSettings(episodes=2, quoted=1),
     )
     study = Study(tmp_path, environment, Cautious(), settings=settings, engine=InProcess(), seed=1)
     rules = study.mine().rules
