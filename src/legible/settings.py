@@ -256,12 +256,9 @@ class SearchSettings:
     least_changed: Annotated[float, "Share of the recorded states in which a rule set must change the choice."] = 0.002
     most_changed: Annotated[float, "Share of the recorded states in which a rule set may change the choice."] = 0.5
     states: Annotated[int, "Recorded states on which rule sets are judged before anything is played."] = 4000
-    most_candidates: Annotated[
-        int, "Searched rule sets that are confirmed on fresh seeds at most: the best of those that passed the race."
-    ] = 24
 
     def __post_init__(self) -> None:
-        for name, least in (("budget", 0), ("beam", 1), ("most_conditions", 1), ("states", 1), ("most_candidates", 1)):
+        for name, least in (("budget", 0), ("beam", 1), ("most_conditions", 1), ("states", 1)):
             if getattr(self, name) < least:
                 raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
         if self.most_conditions > 4:
@@ -425,7 +422,7 @@ class StudySettings:
                 episodes=25,
                 confirmation_episodes=50,
             ),
-            search=SearchSettings(budget=1_500_000, most_candidates=6),
+            search=SearchSettings(budget=1_500_000),
             improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
             references=ReferenceSettings(episodes=50),
             baselines=BaselineSettings(random_tests=10),

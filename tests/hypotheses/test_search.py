@@ -1,0 +1,147 @@
+"""Search: what rule sets would change, by hand; and a weakness that no mined rule can tell."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mirror_world
+from legible.engines import InProcess
+from legible.environments import EnvironmentSpec
+from legible.features import FeatureSpace, deciles
+from legible.hypotheses import MeasuredEffect, SourceInput, searched
+from legible.hypotheses.responses import RecordedStates, respond
+from legible.hypotheses.search import overlap
+from legible.mining import Mining
+from legible.play import collect
+from legible.policies import load_policy
+from legible.rules import RuleSet, parse_rule
+from legible.settings import (
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    PlaySettings,
+    ReferenceSettings,
+    SearchSettings,
+    SettingsError,
+    StudySettings,
+)
+from legible.study import Study
+
+WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
+GAP = FeatureSpace.of(["gap"], ["Brake", "Go"])
+ALWAYS_RIGHT = load_policy(
+    lambda observations: np.tile([0.0, 1.0, 0.5], (len(observations), 1)), output="values", n_features=5, n_actions=3
+)
+
+
+def rule_set(*texts: str, space: FeatureSpace = GAP) -> RuleSet:
+    return RuleSet(tuple(parse_rule(text, space) for text in texts))
+
+
+def test_what_rule_sets_would_change_by_hand() -> None:
+    scores = np.array([[0.0, 1.0], [0.0, 3.0], [2.0, 1.0]], np.float32)  # goes, goes, brakes
+    states = RecordedStates(np.array([[1.0], [5.0], [9.0]], np.float32), scores, np.array([0, 2]))
+    sets = [
+        rule_set("+Brake <- gap <= 5"),
+        rule_set("-Go <- gap <= 5"),
+        rule_set("+Brake <- gap > 5"),
+        rule_set("-Brake <- gap > 5", "-Go <- gap > 5"),
+    ]
+    found = respond(sets, states)
+    assert found.changed.tolist() == [[True, True, False]] * 2 + [[False] * 3, [False, False, True]]
+    assert found.digests[0] == found.digests[1]  # other words for the same
+    assert len(set(found.digests.tolist())) == 3
+    assert found.shares.tolist() == pytest.approx([2 / 3, 2 / 3, 0.0, 1 / 3])
+    assert found.losses[0] == 2.0  # 1 and 3 points, by the policy's own scores
+    assert np.isnan(found.losses[2])
+
+
+def test_negative_rules_first() -> None:
+    states = RecordedStates(np.zeros((1, 1), np.float32), np.array([[0.0, 1.0]], np.float32), np.array([0, 2]))
+    both = [rule_set("+Brake <- gap <= 5", "-Brake <- gap <= 5")]
+    assert respond(both, states).changed.tolist() == [[True]]
+    assert respond(both, states, negative_first=True).changed.tolist() == [[False]]
+
+
+def test_overlap_by_hand() -> None:
+    def packed(*bits: int) -> np.ndarray:
+        return np.packbits(np.array(bits, np.bool_))
+
+    assert overlap(packed(1, 1, 0, 0), packed(1, 0, 1, 0)) == pytest.approx(1 / 3)
+    assert overlap(packed(0, 0), packed(0, 0)) == 1.0
+
+
+def known(budget: int, **search: int) -> SourceInput:
+    seen = collect(ALWAYS_RIGHT, WORLD, 30, seed=0, names=mirror_world.SPACE)
+    intervals = deciles(seen.space, seen.observations)
+    mining = Mining((), seen.space, intervals, None, 0, {})
+    return SourceInput(ALWAYS_RIGHT, seen, mining, search=SearchSettings(most_changed=1.0, **search), budget=budget)
+
+
+def drive(given: SourceInput, steps: int = 10) -> list[RuleSet]:
+    """Measure as if only going left were worth anything, and where the goal is left the more."""
+
+    def measure(found: RuleSet) -> MeasuredEffect:
+        (rule,) = found.rules
+        gain = 5.0 * (rule.action == mirror_world.LEFT and rule.polarity == "+")
+        gain += 5.0 * any(c.feature == 0 and c.value == 1.0 for c in rule.conditions) * bool(gain)
+        return MeasuredEffect(gain - 1.0, 0.5, 0.5, steps=steps)
+
+    source, tested = searched(given), []
+    try:
+        lot: Sequence[RuleSet] = next(source)
+        while True:
+            tested += lot
+            lot = source.send([measure(found) for found in lot])
+    except StopIteration:
+        return tested
+
+
+def test_it_goes_on_from_what_did_best_and_tests_nothing_twice() -> None:
+    tested = drive(known(10**9, most_conditions=2, beam=1))
+    assert len(set(tested)) == len(tested)
+    longer = [found for found in tested if len(found.rules[0]) == 2]
+    assert longer
+    # What did best is refined: it enforces Left where the goal is left.
+    assert {(found.rules[0].polarity, found.rules[0].action) for found in longer} == {("+", mirror_world.LEFT)}
+    assert all(0 in found.rules[0].features for found in longer)
+
+
+def test_it_stops_when_the_budget_is_spent() -> None:
+    first, everything = (drive(known(budget, most_conditions=2)) for budget in (600, 10**9))
+    assert {len(found.rules[0]) for found in first} == {1}  # a first lot of 62 takes 620 steps
+    assert everything[: len(first)] == first
+    assert len(everything) > len(first)
+    assert drive(known(0)) == []
+
+
+def test_the_same_seed_gives_the_same_search() -> None:
+    assert drive(known(3000, most_conditions=2)) == drive(known(3000, most_conditions=2))
+
+
+def test_a_weakness_that_no_mined_rule_can_tell(tmp_path: Path) -> None:
+    """The policy never goes left, so that no rule mined from it says so."""
+    settings = StudySettings(
+        episodes=40,
+        sources="mined,searched",
+        mining=MiningSettings(importance="none"),
+        play=PlaySettings(batch=32, unit_episodes=200),
+        evaluation=EvaluationSettings(rung_changes=8, rungs=2, race_seeds=80, confirmation_seeds=700),
+        search=SearchSettings(budget=40_000, most_conditions=1, most_changed=1.0),
+        improvement=ImprovementSettings(episodes=60, final_episodes=80),
+        references=ReferenceSettings(episodes=40),
+    )
+    study = Study(tmp_path, WORLD, ALWAYS_RIGHT, relations="none", settings=settings, engine=InProcess())
+    best = study.evaluate().confirmed[0]
+    assert best.found_by == "searched"
+    assert best.rule_set.rules[0].action == mirror_world.LEFT
+    assert all(verdict.found_by != "mined" for verdict in study.evaluation.confirmed)
+    assert study.improve().effect.low > 0.0
+
+
+@pytest.mark.parametrize("bad", [{"beam": 0}, {"most_conditions": 5}, {"least_changed": 0.6}, {"budget": -1}])
+def test_settings_that_make_no_sense(bad: dict[str, float]) -> None:
+    with pytest.raises(SettingsError, match=next(iter(bad))):
+        SearchSettings(**bad)
