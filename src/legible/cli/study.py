@@ -409,7 +409,9 @@ def _print_figures(study: Study) -> None:
     from legible.evaluation.figures import figure_table  # noqa: PLC0415
 
     columns, rows = figure_table(_figures(study))
-    out().print(table(columns, rows, right=columns[1:]))
+    # There are few objectives and perhaps many references: a line for each policy fits a narrow terminal.
+    header, *lines = zip(columns, *rows, strict=True)
+    out().print(table(header, lines))
     for check in study.improvement.constraints():
         kept = "is kept" if check.is_kept else "is not shown to be kept"
         interval = confidence_interval(check.effect.mean, check.effect.low, check.effect.high)
