@@ -112,17 +112,16 @@ def test_a_source_from_outside_the_package_joins_a_study(tmp_path, monkeypatch) 
 
 
 def test_unknown_sources_are_refused_before_anything_is_played(tmp_path) -> None:
-    study = Study(
-        tmp_path,
-        WORLD,
-        mirror_world.policy(),
-        settings=StudySettings(episodes=40, sources="mined, guessed", play=PlaySettings(batch=8)),
-        engine=InProcess(),
-        relations=(),
-    )
     with pytest.raises(LegibleError, match="there is no source of rule sets 'guessed'; they are mined, alone, yours"):
-        study.evaluate()
-    assert not list((tmp_path / "units").glob("*.npz"))
+        Study(
+            tmp_path / "s",
+            WORLD,
+            mirror_world.policy(),
+            settings=StudySettings(episodes=40, sources="mined, guessed", play=PlaySettings(batch=8)),
+            engine=InProcess(),
+            relations=(),
+        )
+    assert not Study.is_in(tmp_path / "s")
 
 
 def test_effects_are_welchs() -> None:

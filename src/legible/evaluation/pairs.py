@@ -188,8 +188,10 @@ class PairedPlay:
         starts = self._starts(episodes)
         units = self._units(episodes, renumbered, starts)
         result = self._run(some, units, stage=self._record.stage, on_episodes=self._on_episodes)
-        for number in used:
-            rows = [row for row, (other, _) in enumerate(episodes) if other == number]
+        rows_of: dict[int, list[int]] = {}
+        for row, (number, _) in enumerate(episodes):
+            rows_of.setdefault(number, []).append(row)
+        for number, rows in rows_of.items():
             self._plays[number].keep([episodes[row][1] for row in rows], result[rows])
             known = 0 if starts is None else int(starts.steps[rows].sum())
             self._plays[number].steps += int(result.lengths[rows].sum()) - known

@@ -90,47 +90,50 @@ class ReferenceChooser(CountingChooser):
     ) -> Acted:
         """Act in every row by its reference."""
         scores, wanted = ask_policy(self._policy, observations, keys, steps, self._sample)
-        choices, fired, changed = self.choose(observations, scores, treatments, keys, steps)
+        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=self._draws)
         actions = take_choices(self._policy, choices, wanted)
         for number in np.unique(treatments[treatments >= 0]).tolist():
-            rows, reference = treatments == number, self._references[number]
-            if reference.kind == "policy":
-                # All rows are shown to the other policy, so that the shape of its batches never changes.
-                actions[rows] = self._by_policy(self._other(reference), observations, keys, steps)[1][rows]
-            else:
-                actions[rows] = typical_actions(self._policy, choices[rows])
-        return Acted(actions, choices, scores, fired, changed)
+            # All rows are shown to another policy, so that the shape of its batches never changes.
+            rows, done = treatments == number, self._by(self._references[number], observations, scores, keys, steps)
+            choices[rows], actions[rows] = done[0][rows], done[1][rows]
+        nowhere = np.zeros(len(choices), np.bool_)
+        return Acted(actions, choices, scores, nowhere, nowhere)
 
     def choose(
         self,
         observations: Observations,
-        scores: Scores,
+        scores: Scores,  # noqa: ARG002 (other policies have their own)
         treatments: NDArray[np.int64],
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Choose for every row by its reference."""
-        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=self._draws)
-        for number in np.unique(treatments[treatments >= 0]).tolist():
-            rows, reference = treatments == number, self._references[number]
-            if reference.kind == "constant":
-                choices[rows] = reference.choices
-            elif reference.kind == "random":
-                choices[rows] = choose_choices(np.zeros_like(scores), self._starts, keys, steps, epsilon=1.0)[rows]
-            else:
-                choices[rows] = self._by_policy(self._other(reference), observations, keys, steps)[0][rows]
-        nowhere = np.zeros(len(choices), np.bool_)
-        return choices, nowhere, nowhere
+        done = self.act(observations, treatments, keys, steps)
+        return done.choices, done.fired, done.changed
 
-    def _other(self, reference: Reference) -> Policy:
-        if reference.policy is None:
-            raise LegibleError(f"the policy of the reference {reference.name!r} is not there to play.")
-        return reference.policy
+    def _by(
+        self,
+        reference: Reference,
+        observations: Observations,
+        scores: Scores,
+        keys: NDArray[np.uint64],
+        steps: NDArray[np.int64],
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """The choices and the actions of a reference in all rows."""
+        if reference.kind == "policy":
+            return self._by_policy(reference, observations, keys, steps)
+        if reference.kind == "constant":
+            choices = np.tile(np.array(reference.choices, np.int64), (len(steps), 1))
+        else:
+            choices = choose_choices(np.zeros_like(scores), self._starts, keys, steps, epsilon=1.0)
+        return choices, typical_actions(self._policy, choices)
 
     def _by_policy(
-        self, policy: Policy, observations: Observations, keys: NDArray[np.uint64], steps: NDArray[np.int64]
+        self, reference: Reference, observations: Observations, keys: NDArray[np.uint64], steps: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """The choices and the actions of another policy."""
+        policy = reference.policy
+        if policy is None:
+            raise LegibleError(f"the policy of the reference {reference.name!r} is not there to play.")
         scores, wanted = ask_policy(policy, observations, keys, steps, self._sample)
         drawn = self._sample and policy.kind == "log-probabilities"
         choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=drawn)

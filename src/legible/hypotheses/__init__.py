@@ -14,6 +14,7 @@ from legible.hypotheses.source import (
     ask_sources,
     open_sources,
     register_source,
+    source_names,
 )
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "open_sources",
     "register_source",
     "searched",
+    "source_names",
     "yours",
 ]

@@ -5,7 +5,8 @@ more: it can search without knowing how effects are measured.
 
 - `SourceInput`: what a source knows; `Source`: a function from that to a generator, `Hypotheses`.
 - `DecisionGains`: what other choices are worth at single decisions.
-- `SOURCES`, `register_source`: the sources by name; `open_sources`: the generators of those that a study asks for.
+- `SOURCES`, `register_source`, `find_source`: the sources by name; `source_names`: those that a setting lists;
+  `open_sources`: the generators of those that a study asks for.
 - `ask_sources`: drives generators, round after round, with somebody who measures.
 """
 
@@ -127,14 +128,28 @@ def register_source(name: str, source: Source) -> None:
 
 def open_sources(names: Iterable[str], known: SourceInput) -> dict[str, Hypotheses]:
     """Return the generators of the sources of some names, in the order of the names."""
-    opened = {}
+    return {name: find_source(name)(known) for name in names}
+
+
+def find_source(name: str) -> Source:
+    """Return the source of a name."""
+    if name not in SOURCES:
+        raise LegibleError(
+            f"there is no source of rule sets {name!r}; they are {', '.join(SOURCES)}.{did_you_mean(name, SOURCES)}"
+        )
+    return SOURCES[name]
+
+
+def source_names(setting: str) -> list[str]:
+    """Return the names of the sources that a setting lists with commas between them, all of which must exist.
+
+    >>> source_names("mined, yours")
+    ['mined', 'yours']
+    """
+    names = [name.strip() for name in setting.split(",") if name.strip()]
     for name in names:
-        if name not in SOURCES:
-            raise LegibleError(
-                f"there is no source of rule sets {name!r}; they are {', '.join(SOURCES)}.{did_you_mean(name, SOURCES)}"
-            )
-        opened[name] = SOURCES[name](known)
-    return opened
+        find_source(name)
+    return names
 
 
 def ask_sources(

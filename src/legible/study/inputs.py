@@ -23,6 +23,7 @@ from legible.evaluation.objectives import check_objectives
 from legible.features import FeatureSpace
 from legible.files import write_text
 from legible.guidance import GuidedPolicy
+from legible.hypotheses import source_names
 from legible.policies import Policy, UnclearPolicyError, load_policy, save_policy
 from legible.policies.policy_file import why_not_saved
 from legible.relations import RelationsText
@@ -99,6 +100,7 @@ class StudyInputs:
     def __post_init__(self) -> None:
         asked = self.settings.evaluation
         check_objectives(asked.objective, asked.constraint, self.settings.play)  # hours before they are needed
+        source_names(self.settings.sources)
 
     def identity(self) -> dict[str, Any]:
         """What makes this study, as plain data: two studies in which it differs are never mixed."""

@@ -17,7 +17,7 @@ from legible.errors import LegibleError
 from legible.evaluation import FailureLimit
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_arrays, write_arrays
-from legible.hypotheses import DecisionGains
+from legible.hypotheses import DecisionGains, source_names
 from legible.mistakes import Mistakes, RolloutRunner, Rollouts, RolloutSetup, Search, find_mistakes, plan_decisions
 from legible.mistakes.decisions import choices_in
 from legible.mistakes.finding import EXACT_ROLLOUTS
@@ -122,7 +122,7 @@ class LooksForMistakes:
     @property
     def learns_from_mistakes(self) -> bool:
         """Whether rule sets that are tested come from single decisions, too."""
-        return "mistakes" in [name.strip() for name in self.settings.sources.split(",")]
+        return "mistakes" in source_names(self.settings.sources)
 
     def decision_gains(self) -> DecisionGains | None:
         """What other choices are worth at the decisions that were looked at; None where none could be."""
