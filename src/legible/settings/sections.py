@@ -1,23 +1,16 @@
-"""Settings: every number of a study, written once.
+"""The settings of each step of a study.
 
-The dataclasses here are the single source of the command line's options, of settings files (TOML) and of their help:
-every field is annotated with its type and with the sentence that people read.
-
-- `StudySettings`: all of them; `StudySettings.paper` and `StudySettings.quick` are presets.
-- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `ImprovementSettings`, `ReferenceSettings`,
-  `BaselineSettings` and `MistakeSettings`: one for each step.
-- `all_settings`: every setting with its name, type, default and help, for whoever makes options or documents of them.
+- `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `SearchSettings`, `ImprovementSettings`,
+  `ReferenceSettings`, `BaselineSettings` and `MistakeSettings`: one for each step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from functools import cache
-from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from legible.errors import LegibleError, did_you_mean
+from legible.settings.values import SettingsError, check_word
 
 Criterion = Literal["agreement", "purity"]
 Precedence = Literal["positive", "negative"]
@@ -38,10 +31,6 @@ SINGLE_STEPS = 5  # how many times fewer steps are spent on single decisions the
 # With fewer changed episodes the test of the confirmation does not keep its promise where losses are rare and large.
 FEWEST_CHANGES = 200
 MOST_RUNGS = 16
-
-
-class SettingsError(LegibleError):
-    """A setting that is not there, or that has a value it cannot have."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +82,7 @@ class MiningSettings:
             raise SettingsError(
                 f'lime_states must be at least 1, got {self.lime_states}; importance = "none" leaves LIME out.'
             )
-        _check_word(self, "criterion")
+        check_word(self, "criterion")
 
     @staticmethod
     def with_new_names(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,8 +150,8 @@ class PlaySettings:
                 raise SettingsError(f"{name} must be at least 1, got {getattr(self, name)}.")
         if not 0.0 <= self.epsilon <= 1.0:
             raise SettingsError(f"epsilon is a share between 0 and 1, got {self.epsilon}.")
-        _check_word(self, "precedence")
-        _check_word(self, "enforce")
+        check_word(self, "precedence")
+        check_word(self, "enforce")
 
 
 @dataclass(frozen=True)
@@ -223,7 +212,7 @@ class EvaluationSettings:
         return bool(self.confirmation_changes if self.method == "racing" else self.confirmation_episodes)
 
     def __post_init__(self) -> None:
-        _check_word(self, "method")
+        check_word(self, "method")
         for name, least in (("rung_changes", 2), ("rungs", 1), ("race_seeds", 2), ("confirmation_seeds", 2)):
             if getattr(self, name) < least:
                 raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
@@ -293,8 +282,8 @@ class ImprovementSettings:
                 raise SettingsError(f"{name} must be at least 2, got {getattr(self, name)}.")
         if self.most_candidates < 0:
             raise SettingsError(f"most_candidates cannot be negative, got {self.most_candidates}.")
-        _check_word(self, "candidates")
-        _check_word(self, "order")
+        check_word(self, "candidates")
+        check_word(self, "order")
 
 
 @dataclass(frozen=True)
@@ -358,237 +347,4 @@ class MistakeSettings:
             raise SettingsError(f"decisions must be at most {MOST_DECISIONS}, got {self.decisions}.")
         if self.steps < 1:
             raise SettingsError(f"steps must be at least 1, got {self.steps}.")
-        _check_word(self, "when")
-
-
-@dataclass(frozen=True)
-class StudySettings:
-    """Every number of a study."""
-
-    episodes: Annotated[int, "Episodes from which rules are mined."] = 600
-    time_limit: Annotated[
-        float,
-        "Seconds after which a unit of episodes is given up (0: never), for environments that hang.",
-    ] = 0.0
-    most_failed: Annotated[
-        float,
-        "Share of the episodes of a stage that may fail (raise an error, give a reward that is no number, hang); with "
-        "more the study stops. Failed episodes count at their worst.",
-    ] = MOST_FAILED
-    sources: Annotated[
-        str,
-        'Where the rule sets that are tested come from, separated by commas: "mined" (the paper: mined rules, '
-        'generalised), "alone" (the same rules, each by itself), "searched" (rules that the policy does not follow '
-        'itself), "mistakes" (rules learned from single decisions), "yours" (rules that you give).',
-    ] = "mined,yours"
-    mining: MiningSettings = field(default_factory=MiningSettings)
-    play: PlaySettings = field(default_factory=PlaySettings)
-    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
-    search: SearchSettings = field(default_factory=SearchSettings)
-    improvement: ImprovementSettings = field(default_factory=ImprovementSettings)
-    references: ReferenceSettings = field(default_factory=ReferenceSettings)
-    baselines: BaselineSettings = field(default_factory=BaselineSettings)
-    mistakes: MistakeSettings = field(default_factory=MistakeSettings)
-
-    def __post_init__(self) -> None:
-        if self.episodes < 2:
-            raise SettingsError(f"episodes must be at least 2, to learn rules and to judge them, got {self.episodes}.")
-        if not self.time_limit >= 0:
-            raise SettingsError(f"time_limit cannot be negative, got {self.time_limit}.")
-        if not 0.0 <= self.most_failed < 1.0:
-            raise SettingsError(f"most_failed is a share from 0 up to but not including 1, got {self.most_failed}.")
-
-    @classmethod
-    def paper(cls) -> StudySettings:
-        """The paper's settings, and the authors' own where it is silent."""
-        return cls(
-            mining=MiningSettings.paper(),
-            evaluation=EvaluationSettings(method="paper"),
-            improvement=ImprovementSettings(episodes=1000, order="negative-first"),
-            mistakes=MistakeSettings(when="never"),
-        )
-
-    @classmethod
-    def quick(cls) -> StudySettings:
-        """A first look, for a tenth of the budgets."""
-        return cls(
-            episodes=100,
-            evaluation=EvaluationSettings(
-                rung_changes=10,
-                rungs=3,
-                race_seeds=128,
-                confirmation_changes=FEWEST_CHANGES,
-                confirmation_seeds=1000,
-                episodes=25,
-                confirmation_episodes=50,
-            ),
-            search=SearchSettings(budget=1_500_000),
-            improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
-            references=ReferenceSettings(episodes=50),
-            baselines=BaselineSettings(random_tests=10),
-            mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),
-        )
-
-    def for_single_environments(self) -> StudySettings:
-        """Return these settings with units of work that suit environments which cannot be stepped in whole batches.
-
-        Their units are smaller: less is lost when a run is stopped, and progress is seen sooner.
-        """
-        return replace(
-            self,
-            play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT),
-            mistakes=replace(self.mistakes, steps=self.mistakes.steps // SINGLE_STEPS),
-        )
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> StudySettings:
-        """Read settings from plain data; what is not said stays at its default."""
-        made: StudySettings = _from_dict(cls, data, where)
-        return made
-
-    def to_dict(self) -> dict[str, Any]:
-        """These settings as plain data."""
-        return asdict(self)
-
-    def updated(self, data: Mapping[str, Any], where: str = "settings") -> StudySettings:
-        """Return these settings with some of them replaced by plain data of the same shape."""
-        _from_dict(type(self), data, where)  # names and types, so that errors speak of what was given
-        return self.from_dict(_merged(asdict(self), data), where)
-
-    @classmethod
-    def from_toml(cls, path: str | Path) -> StudySettings:
-        """Read settings from a TOML file."""
-        return cls.from_dict(read_settings_file(path), str(path))
-
-    def to_toml(self, *, comments: bool = False) -> str:
-        """Write settings as TOML, each with its help as a comment if asked."""
-        lines: list[str] = []
-        section = ""
-        for setting in all_settings():
-            if setting.section != section:
-                section = setting.section
-                lines += ["", f"[{section}]"]
-            if comments:
-                lines.append(f"# {setting.help}")
-            lines.append(f"{setting.name} = {_toml(setting.of(self))}")
-        return "\n".join(lines) + "\n"
-
-
-PRESETS = {"paper": StudySettings.paper, "quick": StudySettings.quick}
-
-
-def read_settings_file(path: str | Path) -> dict[str, Any]:
-    """Return what a settings file says, as plain data that nobody has checked."""
-    from legible.files import read_toml  # noqa: PLC0415 (it needs numpy, which settings do not)
-
-    return read_toml(path, SettingsError)
-
-
-class Setting(NamedTuple):
-    """One setting.
-
-    Parameters
-    ----------
-    section
-        The step that it belongs to, such as "mining"; "" for those of the whole study.
-    name
-        Its name there.
-    kind
-        ``int``, ``float``, ``bool``, ``str`` or a ``Literal``.
-    default
-        Its value when nothing is said.
-    help
-        What it is, in a sentence or two.
-    """
-
-    section: str
-    name: str
-    kind: Any
-    default: Any
-    help: str
-
-    @property
-    def dotted(self) -> str:
-        """The name with its section, such as ``mining.min_accuracy``."""
-        return f"{self.section}.{self.name}" if self.section else self.name
-
-    def of(self, settings: StudySettings) -> Any:
-        """The value that it has in some settings."""
-        return getattr(getattr(settings, self.section) if self.section else settings, self.name)
-
-
-@cache
-def all_settings() -> tuple[Setting, ...]:
-    """Return every setting, those of the whole study first.
-
-    >>> [setting.dotted for setting in all_settings()][:3]
-    ['episodes', 'time_limit', 'most_failed']
-    """
-    return tuple(sorted(_settings_of(StudySettings, ""), key=lambda setting: setting.section != ""))
-
-
-def _settings_of(kind: type[Any], section: str) -> Iterator[Setting]:
-    hints, defaults = get_type_hints(kind, include_extras=True), kind()
-    for f in fields(kind):
-        hint = hints[f.name]
-        if isinstance(hint, type) and is_dataclass(hint):
-            yield from _settings_of(hint, f.name)
-        else:
-            value_type, meaning = get_args(hint)
-            yield Setting(section, f.name, value_type, getattr(defaults, f.name), meaning)
-
-
-def _check_word(settings: Any, name: str) -> None:
-    """Check that a setting is one of the words of its type."""
-    words = get_args(get_type_hints(type(settings))[name])
-    value = getattr(settings, name)
-    if value not in words:
-        listed = " or ".join([", ".join(map(repr, words[:-1])), repr(words[-1])])
-        raise SettingsError(f"{name} must be {listed}, got {value!r}.")
-
-
-def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    both = dict(old)
-    for key, value in new.items():
-        both[key] = _merged(old[key], value) if isinstance(value, Mapping) else value
-    return both
-
-
-def _from_dict(kind: type[Any], data: Mapping[str, Any], where: str) -> Any:
-    hints = get_type_hints(kind)
-    known = [f.name for f in fields(kind)]
-    values = {}
-    for key, value in (kind.with_new_names(data) if kind is MiningSettings else data).items():
-        if key not in known:
-            raise SettingsError(f"{where}: there is no setting {key!r}.{did_you_mean(key, known)}")
-        if is_dataclass(hints[key]):
-            if not isinstance(value, Mapping):
-                raise SettingsError(f"{where}: {key!r} must be a table of settings, got {value!r}.")
-            values[key] = _from_dict(hints[key], value, f"{where}: {key}")
-        else:
-            values[key] = _plain(hints[key], value, f"{where}: {key}")
-    try:
-        return kind(**values)
-    except SettingsError as error:
-        if str(error).startswith(where):
-            raise
-        raise SettingsError(f"{where}: {error}") from error
-
-
-def _plain(kind: Any, value: Any, where: str) -> Any:
-    """Check a number, flag or word against the type of its setting."""
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    wanted = str if get_origin(kind) is Literal else kind
-    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        raise SettingsError(f"{where} must be {_KINDS[wanted]}, got {value!r}.")
-    return value
-
-
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+        check_word(self, "when")

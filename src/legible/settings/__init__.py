@@ -1,0 +1,73 @@
+"""Settings: every number of a study, written once.
+
+The dataclasses here are the single source of the command line's options, of settings files (TOML) and of their help:
+every field is annotated with its type and with the sentence that people read.
+
+- `sections`: the settings of each step.
+- `study`: `StudySettings`, all of them; presets; `all_settings`.
+- `values`: settings from plain data, checked.
+"""
+
+from __future__ import annotations
+
+from legible.settings.sections import (
+    FEWEST_CHANGES,
+    MOST_DECISIONS,
+    MOST_FAILED,
+    MOST_ROLLOUTS,
+    MOST_RUNGS,
+    SINGLE_BATCH,
+    SINGLE_STEPS,
+    SINGLE_UNIT,
+    STEP_LIMIT,
+    BaselineSettings,
+    Candidates,
+    Criterion,
+    Enforce,
+    EvaluationSettings,
+    ImprovementSettings,
+    Method,
+    MiningSettings,
+    MistakeSettings,
+    MistakesWhen,
+    Order,
+    PlaySettings,
+    Precedence,
+    ReferenceSettings,
+    SearchSettings,
+)
+from legible.settings.study import PRESETS, Setting, StudySettings, all_settings, read_settings_file
+from legible.settings.values import SettingsError
+
+__all__ = [
+    "FEWEST_CHANGES",
+    "MOST_DECISIONS",
+    "MOST_FAILED",
+    "MOST_ROLLOUTS",
+    "MOST_RUNGS",
+    "PRESETS",
+    "SINGLE_BATCH",
+    "SINGLE_STEPS",
+    "SINGLE_UNIT",
+    "STEP_LIMIT",
+    "BaselineSettings",
+    "Candidates",
+    "Criterion",
+    "Enforce",
+    "EvaluationSettings",
+    "ImprovementSettings",
+    "Method",
+    "MiningSettings",
+    "MistakeSettings",
+    "MistakesWhen",
+    "Order",
+    "PlaySettings",
+    "Precedence",
+    "ReferenceSettings",
+    "SearchSettings",
+    "Setting",
+    "SettingsError",
+    "StudySettings",
+    "all_settings",
+    "read_settings_file",
+]
