@@ -19,7 +19,8 @@ from legible.policies import Activation, Layer, NetworkPolicy, OneHot, Plain, lo
 from legible.training.dqn import DqnSettings
 from legible.training.ppo import PpoSettings
 from legible.training.presets import HIGHWAY_DQN, PACMAN_DQN, PACMAN_PPO, preset
-from legible.training.sb3 import TrainingError, export_sb3, sb3_arguments, train
+from legible.training.errors import TrainingError
+from legible.training.sb3 import export_sb3, sb3_arguments, train
 
 DQN_SETTINGS = DqnSettings(hidden=(16, 8), n_envs=2, buffer_size=500, learning_starts=50, gradient_steps=-1)
 PPO_SETTINGS = PpoSettings(hidden=(16, 8), n_envs=2, n_steps=32, batch_size=32, n_epochs=2)

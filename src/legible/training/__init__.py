@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from legible.training.checkpoint import load_checkpoint, remove_checkpoint, save_checkpoint
     from legible.training.continuous import ContinuousPpoSettings, SacSettings, Td3Settings
     from legible.training.dqn import DqnFleet, DqnSettings
+    from legible.training.errors import TrainingError
     from legible.training.fleet import Fleet, FleetProgress
     from legible.training.plan import (
         FleetPlan,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from legible.training.ppo import PpoFleet, PpoSettings
     from legible.training.presets import Preset, preset, short_name
     from legible.training.sb3 import TrainingResult, choose_algorithm, export_sb3, sb3_arguments, train
-    from legible.training.sb3_checkpoint import TrainingError
     from legible.training.slots import FleetError, TrainingSlots, make_training_slots
 
 __all__ = [
@@ -78,6 +78,7 @@ __getattr__ = lazy_names(
         "checkpoint": ("load_checkpoint", "remove_checkpoint", "save_checkpoint"),
         "continuous": ("ContinuousPpoSettings", "SacSettings", "Td3Settings"),
         "dqn": ("DqnFleet", "DqnSettings"),
+        "errors": ("TrainingError",),
         "fleet": ("Fleet", "FleetProgress"),
         "plan": (
             "FleetPlan",
@@ -91,7 +92,6 @@ __getattr__ = lazy_names(
         "ppo": ("PpoFleet", "PpoSettings"),
         "presets": ("Preset", "preset", "short_name"),
         "sb3": ("TrainingResult", "choose_algorithm", "export_sb3", "sb3_arguments", "train"),
-        "sb3_checkpoint": ("TrainingError",),
         "slots": ("FleetError", "TrainingSlots", "make_training_slots"),
     },
 )
