@@ -218,6 +218,11 @@ def train(
     spec = env if isinstance(env, EnvironmentSpec) else EnvironmentSpec(env)
     if start is not None:
         start = start if isinstance(start, StartingPoint) else read_start(_named(start), algo)
+        if start.had_rules and rules is None:
+            raise TrainingError(
+                f"{start.name}: is a guided policy. Give its rules as well (--rules {start.name}), or begin with the "
+                "network that it was made from."
+            )
         spec, algo = environment_for(start.policy, spec), start.algorithm
     algo, continuous = choose_algorithm(spec, algo)
     plan = _preset_with(preset(spec.name, algo, continuous=continuous), algo, steps, settings, reward_scale, long=long)
@@ -328,9 +333,9 @@ def _environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint | No
     gamma = plan.settings.gamma
     if start is None:
         return VecNormalize(environments, gamma=gamma) if plan.normalised else environments
-    if start.normalisation is None:
-        return VecNormalize(environments, norm_obs=False, gamma=gamma) if plan.normalised else environments
     known = start.normalisation
+    if known is None:
+        return environments
     wrapper = VecNormalize(
         environments, norm_reward=plan.normalised, clip_obs=known.clip, epsilon=known.epsilon, gamma=gamma
     )
@@ -455,7 +460,7 @@ def _finish(
 def _save_normalisation(model: Model, stem: Path) -> Path | None:
     """Write what observations were normalised with; that of an earlier policy of the same name must not stay."""
     file, wrapper = stem.with_name(f"{stem.name}.normalisation.npz"), model.get_vec_normalize_env()
-    if wrapper is None or not wrapper.norm_obs:
+    if wrapper is None:
         file.unlink(missing_ok=True)
         return None
     statistics = normalisation_of_vec_normalize(wrapper)

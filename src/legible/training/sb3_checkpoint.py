@@ -135,8 +135,6 @@ def _statistics(model: Model) -> dict[str, RunningMeanStd]:
     wrapper = model.get_vec_normalize_env()
     if wrapper is None:
         return {}
-    if not wrapper.norm_obs:
-        return {"returns": wrapper.ret_rms}
     assert isinstance(wrapper.obs_rms, RunningMeanStd)
     return {"observations": wrapper.obs_rms, "returns": wrapper.ret_rms}
 

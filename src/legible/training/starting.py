@@ -63,6 +63,8 @@ class StartingPoint:
         Whether its exploration depends on the state (gSDE).
     log_entropy_weight
         The logarithm of the weight that SAC gave to the entropy, where it is known.
+    had_rules
+        Whether it is the network of a guided policy.
     """
 
     name: str
@@ -73,6 +75,7 @@ class StartingPoint:
     has_critic: bool
     use_sde: bool = False
     log_entropy_weight: float | None = None
+    had_rules: bool = False
 
     @property
     def normalisation(self) -> Normalisation | None:
@@ -112,8 +115,8 @@ def read_start(
     """
     name = str(source) if isinstance(source, (str, Path)) else f"a {type(source).__name__}"
     policy = load_policy(source, normalisation=normalisation) if isinstance(source, (str, Path)) else source
-    if isinstance(policy, GuidedPolicy):
-        policy = policy.network
+    had_rules = isinstance(policy, GuidedPolicy)
+    policy = policy.network if isinstance(policy, GuidedPolicy) else policy
     own = _algorithm_of(policy, name)
     if algorithm not in (None, own):
         raise TrainingError(f"{name}: is a policy of {own}, and {algorithm} cannot begin with its network.")
@@ -132,17 +135,20 @@ def read_start(
         has_critic=own == "dqn" or bool(full),
         use_sde=any(key.endswith("log_std") and tensor.ndim == 2 for key, tensor in tensors.items()),
         log_entropy_weight=_log_entropy_weight(Path(str(source))) if full and own == "sac" else None,
+        had_rules=had_rules,
     )
 
 
-def environment_of_start(start: StartingPoint) -> EnvironmentSpec | None:
-    """The environment that a policy says it was trained in, or None."""
+def environment_of_start(start: StartingPoint) -> EnvironmentSpec:
+    """The environment that a policy says it was trained in, unless making it would import what the file chose."""
     written = getattr(start.policy, "metadata", {}).get("environment")
     env_id = getattr(start.policy, "env_id", None)
-    if env_id is None:
-        return None
     arguments = written.get("arguments", {}) if isinstance(written, Mapping) else {}
-    return EnvironmentSpec(env_id, arguments)
+    spec = None if env_id is None else EnvironmentSpec(env_id, arguments if isinstance(arguments, Mapping) else {})
+    if spec is None or spec.named_code:
+        what = "does not say which environment it is for" if spec is None else f"is for {env_id}, which is code"
+        raise TrainingError(f"{start.name}: {what}; name the environment (ENV).")
+    return spec
 
 
 # --- What a policy is ------------------------------------------------------------------------------------------------
@@ -214,6 +220,8 @@ def _zip_tensors(source: str | Path | Policy, policy: Policy, algorithm: Algorit
     """All tensors of a zip of Stable-Baselines3, critics among them; nothing for other files."""
     if not isinstance(source, (str, Path)) or Path(source).suffix != ".zip" or not Path(source).is_file():
         return {}
+    if algorithm == "dqn":  # the target network begins as the other, as in any extended training
+        return {}
     written = str(getattr(policy, "metadata", {}).get("algorithm", "")).lower()
     tensors = read_tensors(Path(source))
     if written not in {algorithm, "a2c"} or any("shared_net" in key for key in tensors):
@@ -267,7 +275,7 @@ def _log_entropy_weight(path: Path) -> float | None:
             return None
         check_member(path, archive, _ENTROPY)
         found = read_state(archive.read(_ENTROPY), path, _ENTROPY).get("log_ent_coef")
-    return None if found is None or found.numel() != 1 or not bool(found.isfinite()) else float(found)
+    return None if found is None or found.numel() != 1 or not bool(found.detach().isfinite()) else float(found.detach())
 
 
 # --- The shape of its networks ---------------------------------------------------------------------------------------
