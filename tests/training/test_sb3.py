@@ -17,9 +17,9 @@ from stable_baselines3 import DQN, PPO
 from legible.environments import EnvironmentSpec
 from legible.policies import Activation, Layer, NetworkPolicy, OneHot, Plain, load_policy, save_policy
 from legible.training.dqn import DqnSettings
+from legible.training.errors import TrainingError
 from legible.training.ppo import PpoSettings
 from legible.training.presets import HIGHWAY_DQN, PACMAN_DQN, PACMAN_PPO, preset
-from legible.training.errors import TrainingError
 from legible.training.sb3 import export_sb3, sb3_arguments, train
 
 DQN_SETTINGS = DqnSettings(hidden=(16, 8), n_envs=2, buffer_size=500, learning_starts=50, gradient_steps=-1)
