@@ -175,6 +175,7 @@ def write_tables(plans: Sequence[TablePlan], out: Path, scale: float = 1.0) -> l
     from legible.reproduction.figures import draw_table  # noqa: PLC0415 (matplotlib takes a second to import)
 
     tables = [table_from_records(plan, out, scale) for plan in plans]
+    out.mkdir(parents=True, exist_ok=True)
     for table in tables:
         write_text(out / f"{table.name}.md", table.to_markdown())
         write_text(out / f"{table.name}.csv", table.to_csv())
