@@ -131,8 +131,11 @@ def test_what_a_training_cannot_begin_with_is_one_clear_line(tmp_path) -> None:
 
     refused("is a policy of dqn, and ppo cannot begin", network("relu", "relu"), "ppo")
     refused("different activations", network("relu", "tanh"))
-    refused("its weights do not fit dqn here", network("relu", "relu", n_features=5))
+    refused("reads 5 features, but CartPole-v1 shows 4", network("relu", "relu", n_features=5))
     refused("dqn cannot train on the actions Box", network("relu", "relu"), env="Pendulum-v1")
+    refused(
+        r"its actions are Discrete\(3\), those of CartPole-v1 are Discrete\(2\)", network("relu", "relu", n_actions=3)
+    )
     function = load_policy(lambda rows: rows[:, :2], output="values", n_features=4, n_actions=2)
     refused("no feed-forward network", function)
     with pytest.raises(TrainingError, match="does not say which environment"):

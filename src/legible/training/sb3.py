@@ -231,6 +231,8 @@ def train(
     stem.parent.mkdir(parents=True, exist_ok=True)
     environments = _environments(spec, plan, start)
     try:
+        if start is not None:
+            start.check(environments.observation_space, environments.action_space, spec.name)
         description = {**_description(spec, algo, plan, check_seed(seed)), **_beginning(start, guidance)}
         checkpoint = Checkpoint(stem, description)
         model = _new_model(environments, plan, seed, device, start, guided=rules is not None)
@@ -415,6 +417,12 @@ class _ProgressCallback(BaseCallback):
         if self.num_timesteps >= self._next:
             self._checkpoint.save(self.model)  # type: ignore[arg-type]
             self._next = (self.num_timesteps // self._every + 1) * self._every
+        self._tell()
+
+    def _on_training_end(self) -> None:
+        self._tell()
+
+    def _tell(self) -> None:
         if self._on_progress is not None:
             self._on_progress(min(self.num_timesteps, self._total), self._total)
 

@@ -21,12 +21,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from torch import Tensor, nn
 
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, ObservationEncoder, choice_sizes
 from legible.errors import LegibleError
 from legible.guidance import GuidedPolicy
-from legible.policies import Activation, ActorPolicy, NetworkPolicy, Normalisation, Policy, load_policy
+from legible.policies import Activation, ActorPolicy, NetworkPolicy, Normalisation, Policy, acting, load_policy
 from legible.policies.actors.heads import Categories, Certain, Gaussian
 from legible.policies.actors.networks import Activated, Flatten
 from legible.policies.sb3.archive import read_tensors
@@ -89,6 +90,18 @@ class StartingPoint:
         for name, tensor in sorted(self.tensors.items()):
             digest.update(name.encode() + np.ascontiguousarray(tensor.numpy()).tobytes())
         return {"policy": self.name, "weights": digest.hexdigest()}
+
+    def check(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], environment: str) -> None:
+        """Raise unless the policy reads the observations of an environment and takes its actions."""
+        width = ObservationEncoder.of(observation_space).width
+        if self.policy.n_features != width:
+            raise TrainingError(
+                f"{self.name}: reads {self.policy.n_features} features, but {environment} shows {width}: they do not "
+                "belong together."
+            )
+        own, taken = acting(self.policy).action_space, choice_sizes(action_space)
+        if type(own) is not type(action_space) or choice_sizes(own) != taken or own.shape != action_space.shape:
+            raise TrainingError(f"{self.name}: its actions are {own}, those of {environment} are {action_space}.")
 
     def fill(self, policy: nn.Module) -> None:
         """Give a policy of Stable-Baselines3 these weights; what they do not tell stays as it is."""
