@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import rich_click as click
 from rich import box
@@ -14,6 +14,7 @@ from rich.table import Table
 
 from legible.cli.choice import environment_spec
 from legible.cli.completion import complete_policy
+from legible.cli.drawing import say
 from legible.cli.options import (
     PATH,
     env_argument,
@@ -149,14 +150,7 @@ def train(
     ending = "-rules" if rules is not None else "-extended" if start is not None else ""
     plain = spec.name.rsplit("/", maxsplit=1)[-1].replace(":", "-")
     target = out or Path("policies") / f"{plain}-{algo}-{seed}{ending}"
-    console = Console()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} steps"),
-    )
-    with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
-        bar = progress.add_task(f"{algo} on {spec.name}", total=steps or 1)
+    with _TrainingProgress(f"{algo} on {spec.name}") as progress:
         trained = train_policy(
             spec,
             algo,
@@ -168,8 +162,9 @@ def train(
             rule_settings=rule_settings,
             settings=settings,
             long=long,
-            on_progress=lambda done, of: progress.update(bar, completed=done, total=of),
+            on_progress=progress,
         )
+    console = Console()
     played = trained.evaluation
     before = trained.before
     console.print(
@@ -178,6 +173,32 @@ def train(
     )
     files = [str(file) for file in (trained.zip, trained.safetensors, trained.normalisation) if file is not None]
     console.print(", ".join(files), highlight=False, soft_wrap=True)
+
+
+class _TrainingProgress:
+    """How far a training is: a bar in a terminal; elsewhere a line for every tenth, so that nobody waits in silence."""
+
+    def __init__(self, what: str) -> None:
+        self._what, console = what, Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[steps]}"))
+        self._bars = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
+        self._bar = self._bars.add_task(what, total=None, steps="")
+        self._lines, self._told = not console.is_terminal, -1
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def __call__(self, done: int, of: int) -> None:
+        """Show how far it is; when all steps are taken, the policy is measured."""
+        steps = f"{number(done)} of {number(of)} steps" + (", now measuring it" if done >= of else "")
+        self._bars.update(self._bar, completed=done, total=of, steps=steps)
+        if self._lines and 10 * done // of > self._told:
+            self._told = 10 * done // of
+            say(f"{self._what}: {steps}")
 
 
 def _exploring(settings: AnySettings, exploration: float | None) -> AnySettings:

@@ -12,6 +12,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from torch import nn
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.imports import needs_extra
-from legible.play import environment_for
+from legible.play import environment_for, one_thread
 from legible.policies import (
     NetworkPolicy,
     Normalisation,
@@ -244,7 +245,9 @@ def train(
         remaining = plan.total_steps - model.num_timesteps
         if remaining > 0:
             callback = _ProgressCallback(checkpoint, checkpoint_steps, plan.total_steps, on_progress)
-            model.learn(remaining, callback=callback, reset_num_timesteps=False)
+            # Networks this small gain nothing from several threads, which on a busy machine wait for each other.
+            with one_thread() if device == "cpu" else nullcontext():
+                model.learn(remaining, callback=callback, reset_num_timesteps=False)
         trained = _finish(model, spec, description, stem, n_episodes, None if start is None else start.policy)
     finally:
         environments.close()
