@@ -48,6 +48,11 @@ def test_presets_are_those_of_the_appendix() -> None:
     assert (ppo["gamma"], ppo["n_epochs"], ppo["n_steps"]) == (0.9, 10, 256)
     default = PPO("MlpPolicy", "CartPole-v1", device="cpu")
     assert (ppo["gae_lambda"], ppo["max_grad_norm"]) == (default.gae_lambda, default.max_grad_norm)
+    # What an environment is called says nothing; its domain does.
+    assert preset("mine/Pacman-v0", "dqn") == preset("CartPole-v1", "dqn")
+    assert preset("legible/PacmanOriginalNC-v0", "ppo").total_steps == 5_000_000
+    assert preset("legible/HighwayFast-v0", "dqn") == preset("highway-v0", "dqn")
+    assert preset("highway-v0", "ppo") == preset("CartPole-v1", "ppo") == preset("parking-v0", "ppo")
     highway = preset("highway-v0", "dqn")
     assert highway.settings == HIGHWAY_DQN
     assert highway.total_steps == 500_000
