@@ -170,3 +170,45 @@ def test_rules_that_do_not_fit_are_refused(tmp_path, space) -> None:
     wide = replace(DQN, hidden=(16, 9))
     with pytest.raises(FleetError, match=r"hidden layers have \(16, 8\) units, those of the plan \(16, 9\)"):
         make_fleet(FleetPlan((SMALL,), (3, 5), wide, 240).extended_training(), zoo=tmp_path)
+
+
+def test_programs_of_the_repository_train_with_rules(tmp_path, space, monkeypatch, capsys) -> None:
+    from experiments import rule_training, train_zoo
+    from legible.guidance import GuidedPolicy
+
+    monkeypatch.setattr(train_zoo, "_FINISH_SECONDS", 0.0)
+    plan = FleetPlan((SMALL,), (3, 5), PPO, 64)
+    base = make_fleet(plan)
+    base.learn()
+    save_to_zoo(base, plan, tmp_path / "zoo", n_episodes=2)
+    (tmp_path / "studies" / "PacmanSmall-ppo-3").mkdir(parents=True)
+    rules = [parse_rule("-Stop <- true", space)]
+    policy = load_policy(tmp_path / "zoo" / "PacmanSmall" / "ppo" / "3.safetensors")
+    guided = tmp_path / "studies" / "PacmanSmall-ppo-3" / "guided.safetensors"
+    GuidedPolicy(policy, rules, space).save(guided)
+    monkeypatch.setitem(train_zoo.GROUPS, "small-medium-ppo", plan)
+    words = ["--group", "small-medium-ppo", "--rules", str(tmp_path / "studies"), "--zoo", str(tmp_path / "zoo")]
+    assert train_zoo.main([*words, "--episodes", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "PacmanSmall-ppo-5: no guided policy" in printed
+    assert "small-medium-ppo-rules: " in printed
+    assert load_policy(tmp_path / "zoo" / "PacmanSmall" / "ppo" / "3-rules.safetensors").metadata["training"] == "rules"
+
+    monkeypatch.setenv("LEGIBLE_ZOO", str(tmp_path / "zoo"))
+    monkeypatch.setattr(rule_training, "preset", lambda *_: type("P", (), {"settings": PPO, "reward_scale": 1.0}))
+    short = [
+        "--policy",
+        "PacmanSmall/ppo/3",
+        "--rules",
+        str(guided),
+        "--steps",
+        "64",
+        "--seeds",
+        "2",
+        "--episodes",
+        "2",
+    ]
+    assert rule_training.main([*short, "--margin", "1:0.5"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("extended, 64 steps: ", "rules, 64 steps: ", "rules, margin 1, weight 0.5, 64 steps: "):
+        assert name in printed
