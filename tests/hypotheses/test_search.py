@@ -74,8 +74,9 @@ def test_candidates_that_do_nearly_the_same_are_seen_by_hand() -> None:
     assert not seen.add(candidate(1, 1, 1, 1))  # three of four
     assert seen.add(candidate(1, 1, 1, 1, head=("-", 0)))  # another choice
     assert seen.add(candidate(1, 1, 0, 0))  # two of three
-    for k in range(4, 20):
-        assert seen.add(candidate(*(i == k for i in range(20))))
+    others = SeenStates(0.7)
+    assert all(others.add(candidate(*(i == k for i in range(20)))) for k in range(20))
+    assert not any(others.add(candidate(*(i == k for i in range(20)))) for k in range(20))
 
 
 def test_what_few_episodes_show_counts_less() -> None:

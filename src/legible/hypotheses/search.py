@@ -1,8 +1,8 @@
 """Search: rules that the policy does not follow itself.
 
 Mined rules say what a policy already does somewhere. Searched ones are made of the features alone: every choice,
-enforced or blocked, where one condition holds; then, of the best, longer, shorter, wider and narrower ones. Each is
-generalised through the relations.
+enforced or blocked, where one condition holds, and mined rules without one of their conditions; then, of the best,
+longer, shorter, wider and narrower ones. Each is generalised through the relations.
 
 What needs no playing comes first: a rule set that would change hardly any recorded state, or most of them, or nearly
 the same ones in the same way as another, is not played. What is left is tried in lots, on seeds that nothing else is
@@ -16,6 +16,7 @@ seeds that the search has not seen.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from legible.relations import generalise_all
 from legible.rules import Polarity, Rule, RuleSet
 
 SEARCHED = "searched"
-LOT = 512  # candidates that are tried together on the first rung
+LOT = 256  # candidates that are tried together on the first rung
 LARGER_LOT = 64  # the same on those above
 # How much of the budget may be spent after the rounds with one, two … conditions.
 SPENT = (0.45, 0.75, 0.9, 1.0)
@@ -55,11 +56,19 @@ class Search:
         self._made: set[tuple[Body, Head]] = set()
 
     def first(self) -> list[Candidate]:
-        """Return all candidates with one condition."""
+        """Return the mined rules, the same without one of their conditions, and all rules with one condition."""
         n_choices = len(self._known.experiences.space.actions)
         polarities: tuple[Polarity, ...] = ("+", "-")
         heads: list[Head] = [(polarity, a) for a in range(n_choices) for polarity in polarities]
-        return self._candidates(((span,), head) for head in heads for span in self._vocabulary.spans)
+        mined = self._candidates(self._mined())
+        single = self._candidates(((span,), head) for head in heads for span in self._vocabulary.spans)
+        return [c for pair in zip_longest(mined, single) for c in pair if c is not None]
+
+    def _mined(self) -> Iterator[tuple[Body, Head]]:
+        for rule in (mined.rule for mined in self._known.mining.rules):
+            body = self._vocabulary.body(rule.conditions)
+            if body is not None:
+                yield from ((some, (rule.polarity, rule.action)) for some in (body, *self._vocabulary.shorter(body)))
 
     def around(self, best: Iterable[Candidate]) -> list[Candidate]:
         """Return candidates a small step away from some."""
@@ -118,7 +127,8 @@ def searched(known: SourceInput) -> Hypotheses:
         for rung in range(1, len(RUNGS)):
             spent = yield from _climb(ladder, rung, spent, budget[rung])
         begun = allowed
-        waiting = search.around(found.candidate for found in ladder.best(known.search.beam, luck=0.5))
+        best = ladder.best(known.search.beam, rung=1) or ladder.best(known.search.beam)
+        waiting = search.around(found.candidate for found in best)
     best = ladder.best(known.search.proposed, rung=1) or ladder.best(known.search.proposed)
     yield [found.candidate.rule_set for found in best]
 
