@@ -141,8 +141,8 @@ class Verdict:
     steps
         Environment steps that were played with it, those of the confirmation and of its mined rule alone included.
     is_set_aside
-        Whether it passed the race but is not confirmed, because others of its source did better, or the same (see
-        `legible.evaluation.candidates`).
+        Whether it passed the race but is not confirmed: it is too rare for the fresh seeds that it needs, or others of
+        its source did better, or the same (see `legible.evaluation.candidates`).
     """
 
     treatment: RuleSet | Treatment
