@@ -15,7 +15,7 @@ from legible.evaluation.changed import resamples_for
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import Comparison, ConstraintCheck, Objective, find_objective, parse_constraints
 from legible.evaluation.pairs import FIRST_LOOK, PairedPlay, Pairs
-from legible.evaluation.recorded import Repetition, UnguidedRecord
+from legible.evaluation.recorded import Repetition, EpisodeRecord
 from legible.evaluation.statistics import Effect, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult
 from legible.evaluation.verdicts import Confirmation
@@ -74,7 +74,7 @@ def confirm(
     run, on_episodes
         As in `legible.evaluation.evaluate`.
     """
-    record = UnguidedRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
+    record = EpisodeRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
     play = PairedPlay(setup, repetition, record, run, on_episodes)
     numbers = [play.add(candidate) for candidate in candidates]
     goals = [changes_to_confirm(share, settings) for share in shares]

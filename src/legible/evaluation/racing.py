@@ -28,7 +28,7 @@ from legible.evaluation.confirmation import confirm
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.pairs import PairedPlay, Pairs
-from legible.evaluation.recorded import UnguidedRecord, find_repetition
+from legible.evaluation.recorded import EpisodeRecord, find_repetition
 from legible.evaluation.statistics import POWER, Standing, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult, run_units
 from legible.evaluation.verdicts import Evaluation, Sample, Verdict
@@ -232,7 +232,7 @@ def race(
     """Race every treatment of the setup and every rule set of the sources; parameters as for `evaluate`."""
     repetition = find_repetition(setup, seed, "racing", run)
     this = replace(setup, treatments=(), rows=repetition.rows)
-    record = UnguidedRecord(this, seed, "racing", settings.race_seeds, run, on_episodes)
+    record = EpisodeRecord(this, seed, "racing", settings.race_seeds, run, on_episodes)
     found = Race(PairedPlay(this, repetition, record, run, on_episodes), settings)
     found.enter(setup.treatments)
     for name, rule_set in ask_sources(sources or {}, found.measure):
