@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from legible.evaluation.blocks import Runner
 from legible.evaluation.changes import NEVER, first_changes
-from legible.evaluation.recorded import RecordedEpisodes, Repetition, EpisodeRecord
+from legible.evaluation.recorded import EpisodeRecord, RecordedEpisodes, Repetition
 from legible.evaluation.starts import UnitStarts
 from legible.evaluation.units import Setup, Treatment, Unit, UnitResult, cut_into_units
 from legible.rules import RuleSet

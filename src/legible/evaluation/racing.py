@@ -240,7 +240,13 @@ def race(
     record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
     verdicts = _verdicts(found, settings.alpha)
     unguided_steps = repetition.steps + int(record.result.lengths.sum())
-    evaluation = Evaluation(Sample.of(record.result), tuple(verdicts), settings, unguided_steps=unguided_steps)
+    evaluation = Evaluation(
+        Sample.of(record.result),
+        tuple(verdicts),
+        settings,
+        unguided_steps=unguided_steps,
+        repetition=repetition,
+    )
     candidates = [i for i, verdict in enumerate(verdicts) if verdict.is_weakness]
     if not confirmed or not candidates or not settings.confirmation_changes:
         return evaluation

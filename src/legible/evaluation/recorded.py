@@ -240,6 +240,8 @@ class EpisodeRecord:
         Called with the number of episodes that became known.
     treatment
         What the episodes are guided with; None: nothing.
+    first
+        How many seeds of the stage are passed over.
     """
 
     def __init__(
@@ -251,13 +253,16 @@ class EpisodeRecord:
         run: Runner,
         on_episodes: Callable[[int], None] | None = None,
         treatment: RuleSet | Treatment | None = None,
+        first: int = 0,
     ) -> None:
         self.treatment = treatment
         self._setup = replace(setup, treatments=() if treatment is None else (treatment,))
         self.stage, self._run, self._on_episodes = stage, run, on_episodes
-        self.seeds = np.array(stage_seeds(seed, stage, 0, most), np.int64)
+        self.seeds = np.array(stage_seeds(seed, stage, first, most), np.int64)
         self._units = cut_into_units(
-            [UNGUIDED if treatment is None else 0] * most, self.seeds.tolist(), min(RECORD_EPISODES, setup.play.unit_episodes)
+            [UNGUIDED if treatment is None else 0] * most,
+            self.seeds.tolist(),
+            min(RECORD_EPISODES, setup.play.unit_episodes),
         )
         self._parts: dict[int, RecordedEpisodes] = {}
         self._results: list[UnitResult] = []
