@@ -75,7 +75,7 @@ for module in pkgutil.walk_packages(legible.__path__, "legible."):
         print(module.name)
 """
     failed = run_without_extras(program, tmp_path).split()
-    assert len(failed) == 3
+    assert len(failed) == 4
     assert all(ABOUT_AN_EXTRA.fullmatch(name) for name in failed), failed
 
 
