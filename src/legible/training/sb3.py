@@ -275,10 +275,15 @@ def _critic_steps(plan: Preset) -> int:
 
 
 def choose_algorithm(spec: EnvironmentSpec, algo: Algorithm | None) -> tuple[Algorithm, bool]:
-    """The algorithm, checked against the environment's actions, and whether these are continuous."""
+    """The algorithm, checked against the environment's spaces, and whether its actions are continuous."""
     env = spec.make()
-    space = env.action_space
+    space, shown = env.action_space, env.observation_space
     env.close()
+    if not isinstance(shown, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        raise TrainingError(
+            f"{spec.name}: its observations are a {type(shown).__name__}, and networks here read one row of numbers; a "
+            "wrapper can make them that (--wrap gymnasium.wrappers:FlattenObservation)."
+        )
     fitting = fitting_algorithms(space)
     if not fitting:
         raise TrainingError(
