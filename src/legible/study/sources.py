@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from legible.errors import LegibleError
 from legible.files import DamagedFileError, read_json, write_json
-from legible.hypotheses import OTHERS, SEARCHED, Hypotheses, SourceInput, Trial, open_sources, others_name, source_names
+from legible.hypotheses import (
+    OTHERS,
+    SEARCHED,
+    Hypotheses,
+    MeasuredEffect,
+    Proposal,
+    SourceInput,
+    Trial,
+    open_sources,
+    others_name,
+    source_names,
+)
 from legible.rules import Rule, RuleSet
 from legible.study.estimate import search_budget
 
@@ -66,7 +77,8 @@ class KeptSearch:
         if not self._path.exists():
             self._study._refuse_if_reading("no rules have been searched")
             yield from self._search(search())
-        yield [self._read_set(entry) for entry in self._read()["proposed"]]
+        entries = [self._read_entry(entry) for entry in self._read()["proposed"]]
+        yield Proposal([rule_set for rule_set, _ in entries], [shown for _, shown in entries])
 
     def _search(self, search: Hypotheses) -> Hypotheses:
         """Search until rule sets are proposed, and keep them with what they cost."""
@@ -79,7 +91,11 @@ class KeptSearch:
             steps += sum(effect.steps for effect in effects)
             found = search.send(effects)
         search.close()
-        proposed = [rule_set.to_dict() for rule_set in found]
+        assert isinstance(found, Proposal)
+        proposed = [
+            {**rule_set.to_dict(), "shown": list(shown)}
+            for rule_set, shown in zip(found.rule_sets, found.shown, strict=True)
+        ]
         write_json(self._path, {"tried": len(tried), "steps": steps, "proposed": proposed}, self._study._key)
 
     def counts(self) -> tuple[int, int]:
@@ -97,10 +113,12 @@ class KeptSearch:
             raise DamagedFileError(f"{self._path}: is damaged; {self._advice}.")
         return kept
 
-    def _read_set(self, entry: Any) -> RuleSet:
+    def _read_entry(self, entry: Any) -> tuple[RuleSet, MeasuredEffect]:
         try:
-            return RuleSet.from_dict(entry)
-        except (LegibleError, AttributeError, TypeError) as error:
+            mean, error, p, changed, seeds, steps = entry["shown"]
+            shown = MeasuredEffect(float(mean), float(error), float(p), int(changed), int(seeds), int(steps))
+            return RuleSet.from_dict(entry), shown
+        except (LegibleError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{self._path}: is damaged ({error}); {self._advice}.") from error
 
 
