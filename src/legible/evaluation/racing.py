@@ -32,7 +32,7 @@ from legible.evaluation.confirmation import Expectation, confirm
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.pairs import PairedPlay, Pairs
-from legible.evaluation.recorded import UnguidedRecord, find_repetition
+from legible.evaluation.recorded import EpisodeRecord, find_repetition
 from legible.evaluation.statistics import POWER, Standing, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult, run_units
 from legible.evaluation.verdicts import Evaluation, Sample, Verdict
@@ -308,7 +308,7 @@ class Exploration:
         setup, seed, settings, run, on_episodes = self._arguments
         repetition = find_repetition(setup, seed, SEARCH_STAGE, run)
         this = replace(setup, treatments=(), rows=repetition.rows)
-        record = UnguidedRecord(this, seed, SEARCH_STAGE, SEARCH_SEEDS, run, on_episodes)
+        record = EpisodeRecord(this, seed, SEARCH_STAGE, SEARCH_SEEDS, run, on_episodes)
         return Race(PairedPlay(this, repetition, record, run, on_episodes, full_units=True), settings)
 
     def __call__(self, trial: Trial) -> list[MeasuredEffect]:
@@ -329,7 +329,7 @@ def race(
     """Race every treatment of the setup and every rule set of the sources; parameters as for `evaluate`."""
     repetition = find_repetition(setup, seed, "racing", run)
     this = replace(setup, treatments=(), rows=repetition.rows)
-    record = UnguidedRecord(this, seed, "racing", settings.race_seeds, run, on_episodes)
+    record = EpisodeRecord(this, seed, "racing", settings.race_seeds, run, on_episodes)
     found = Race(PairedPlay(this, repetition, record, run, on_episodes), settings)
     found.enter(setup.treatments)
     ask_sources(sources or {}, found.measure, Exploration(this, seed, settings, run, on_episodes))
@@ -337,7 +337,13 @@ def race(
     candidates = _candidates(found, settings)
     verdicts = _verdicts(found, candidates, settings.alpha)
     unguided_steps = repetition.steps + int(record.result.lengths.sum())
-    evaluation = Evaluation(Sample.of(record.result), tuple(verdicts), settings, unguided_steps=unguided_steps)
+    evaluation = Evaluation(
+        Sample.of(record.result),
+        tuple(verdicts),
+        settings,
+        unguided_steps=unguided_steps,
+        repetition=repetition,
+    )
     if not confirmed or not candidates or not settings.confirmation_changes:
         return evaluation
     played = confirm(

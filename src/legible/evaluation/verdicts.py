@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from legible.errors import LegibleError
 from legible.evaluation.blocks import PlayedBlocks
 from legible.evaluation.objectives import ConstraintCheck
+from legible.evaluation.recorded import Repetition
 from legible.evaluation.statistics import Effect, standard_error
 from legible.evaluation.units import Treatment, UnitResult
 from legible.features import FeatureSpace
@@ -186,7 +187,8 @@ class Evaluation:
 
     `confirmation_blocks` are the episodes of the confirmation, if there was one: the unguided policy, every candidate,
     and the mined rule alone behind each of them that has one, all on the same seeds (after a race each on the first of
-    them, as many as it took). `unguided_steps` are the environment steps of the unguided policy.
+    them, as many as it took). `unguided_steps` are the environment steps of the unguided policy. `repetition` says
+    whether the same seed gives the same episode, where a race found out.
     """
 
     base: Sample
@@ -195,6 +197,7 @@ class Evaluation:
     confirmation_blocks: PlayedBlocks | None = field(default=None, compare=False, repr=False)
     notes: tuple[str, ...] = field(default=())
     unguided_steps: int = 0
+    repetition: Repetition | None = field(default=None, compare=False, repr=False)
 
     @property
     def steps(self) -> int:

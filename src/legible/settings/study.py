@@ -94,7 +94,7 @@ class StudySettings:
                 confirmation_episodes=50,
             ),
             search=SearchSettings(budget=1_500_000),
-            improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
+            improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4, beginnings=1),
             references=ReferenceSettings(episodes=50),
             baselines=BaselineSettings(random_tests=10),
             mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),
@@ -108,6 +108,7 @@ class StudySettings:
         return replace(
             self,
             play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT),
+            improvement=replace(self.improvement, beginnings=1),
             mistakes=replace(self.mistakes, steps=self.mistakes.steps // SINGLE_STEPS),
         )
 

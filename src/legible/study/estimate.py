@@ -1,7 +1,8 @@
 """How long a study will take, from a few episodes that are played to find out, and units that suit an environment.
 
 - `measure_rate`: episodes and steps a second in one process, a `Rate`.
-- `planned_episodes`: how many episodes the stages of a study play.
+- `planned_episodes`: how many episodes the stages of a study play; `expected_episodes`, `guess_known`: how many are to
+  be expected of those that learn only step by step.
 - `estimate`: both together.
 - `search_budget`: environment steps that the search of a study may take.
 - `settings_for`: settings with units of work of a size that suits an environment.
@@ -162,12 +163,19 @@ def planned_episodes(settings: StudySettings, known: Known, *, collected: bool =
     }
 
 
-def expected_episodes(settings: StudySettings, rule_sets: int) -> dict[str, tuple[int, int]]:
+def guess_known(rule_sets: int) -> Known:
+    """Return what is usually found of so many rule sets."""
+    return Known(rule_sets, round(SHARE_OF_CANDIDATES * rule_sets))
+
+
+def expected_episodes(settings: StudySettings, known: Known) -> dict[str, tuple[int, int]]:
     """Return for stages that learn only step by step how many episodes they play: at least so many, and a guess."""
-    known = Known(rule_sets, round(SHARE_OF_CANDIDATES * rule_sets))
     least = {
         "racing": settings.evaluation.race_seeds,
         "racing confirmation": 2 * settings.evaluation.confirmation_changes,
+        "composition": settings.improvement.episodes,
+        "composition check": 2 * settings.improvement.episodes,
+        "final": settings.improvement.final_episodes,
     }
     return {name: (n, max(n, STAGES[name].episodes(settings, known))) for name, n in least.items()}
 
