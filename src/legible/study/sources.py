@@ -122,6 +122,16 @@ class KeptSearch:
             raise DamagedFileError(f"{self._path}: is damaged ({error}); {self._advice}.") from error
 
 
+_WORDS = {
+    "mined": "what the policy does itself, generalised",
+    "alone": "what the policy does itself, as it is",
+    "searched": "what the policy does not do itself",
+    "mistakes": "learned from single decisions",
+    "others": "rules of another policy or study, generalised",
+    "yours": "rules that you gave, generalised",
+}
+
+
 @dataclass(frozen=True)
 class SourceRow:
     """What a source of rule sets came to.
@@ -149,6 +159,11 @@ class SourceRow:
     used: int
     steps: int
 
+    @property
+    def words(self) -> str:
+        """What the source is, in words."""
+        return _WORDS.get(self.source.partition(":")[0], "")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return asdict(self)
@@ -157,7 +172,7 @@ class SourceRow:
 def source_rows(study: Study) -> tuple[SourceRow, ...]:
     """Return what every source came to, in their order; a rule set that several named counts for the first of them."""
     verdicts = study.evaluation.verdicts
-    used = set(study.improvement.rule_sets)
+    used = {_cause(rule_set) for rule_set in study.improvement.rule_sets}
     extra = _extra_counts(study)
     names = list(dict.fromkeys([*_names_of(study), *(verdict.source for verdict in verdicts)]))
     rows = []
@@ -170,11 +185,16 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
                 tried,
                 sum(verdict.confirmation is not None for verdict in own),
                 sum(verdict.is_confirmed for verdict in own),
-                sum(verdict.treatment in used for verdict in own),
+                sum(_cause(verdict.rule_set) in used for verdict in own),
                 steps + sum(verdict.steps for verdict in own),
             )
         )
     return tuple(row for row in rows if row.tried)
+
+
+def _cause(rule_set: RuleSet) -> object:
+    """What a rule set is known by when a composition has left some of its rules out."""
+    return rule_set.source or frozenset(rule_set.rules)
 
 
 def _names_of(study: Study) -> list[str]:
