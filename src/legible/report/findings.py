@@ -30,6 +30,7 @@ from legible.report.tables import (
 )
 from legible.report.weakness_cards import WeaknessCard, explain_shown, weakness_card
 from legible.study import Study
+from legible.study.sources import SourceRow, source_rows
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Findings:
     more_weaknesses: int
     rules: tuple[RuleRow, ...]
     steps: tuple[StepRow, ...]
+    sources: tuple[SourceRow, ...]
     importances: tuple[ImportanceTab, ...]
     groups: tuple[tuple[str, float], ...]
     baselines: tuple[BaselineRow, ...]
@@ -94,6 +96,7 @@ def gather(study: Study) -> Findings:
         more_weaknesses=len(top_weaknesses(evaluation, len(evaluation.verdicts))) - len(cards),
         rules=tuple(rule_rows(study)),
         steps=tuple(step_rows(study)),
+        sources=source_rows(study),
         importances=tuple(importance_tabs(study)),
         groups=tuple(group_rows(study)),
         baselines=tuple(baseline_rows(study)),

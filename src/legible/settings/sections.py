@@ -244,7 +244,7 @@ class SearchSettings:
 
     budget: Annotated[
         int,
-        "Environment steps that the search may take. 0: 15 million in environments that are stepped in whole batches, "
+        "Environment steps that the search may take. 0: 4 million in environments that are stepped in whole batches, "
         "elsewhere as many as the other rule sets take at most.",
     ] = 0
     beam: Annotated[int, "Rule sets that are refined in each round: the best ones."] = 12
