@@ -45,9 +45,15 @@ _ENV = "Environment: an id, such as CartPole-v1, or module:factory."
 # --- One at a time ---------------------------------------------------------------------------------------------------
 
 
-def env_argument(metavar: str = "ENV", more_help: str = "") -> Callable[[Command], Command]:
+def env_argument(metavar: str = "ENV", more_help: str = "", *, required: bool = True) -> Callable[[Command], Command]:
     """ENV, and what else can stand in its place."""
-    return click.argument("env", metavar=metavar, help=f"{_ENV} {more_help}".strip(), shell_complete=complete_env)
+    return click.argument(
+        "env",
+        metavar=metavar,
+        required=required,
+        help=f"{_ENV} {more_help}".strip(),
+        shell_complete=complete_env,
+    )
 
 
 def target_argument(more_help: str) -> Callable[[Command], Command]:
