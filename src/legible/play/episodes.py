@@ -32,8 +32,8 @@ from legible.streams import check_seed, key_of_seed
 class StepRecord:
     """What happened in one step of all slots; rows with ``episodes == -1`` were idle.
 
-    Observations are ``float32[n, features]`` and actions ``int64[n]``, in slots of any spaces what those say; `masks`
-    are None where the environment has none. A policy without scores has scores without columns.
+    Observations are what rules see, ``float32[n, features]``, and actions ``int64[n]``, in slots of any spaces what
+    those say; `masks` are None where the environment has none. A policy without scores has scores without columns.
     """
 
     episodes: NDArray[np.int64]
@@ -106,7 +106,7 @@ def play_episodes(
     with one_thread():
         while len(game.rows):
             if on_step is not None:
-                before = map_arrays(np.copy, slots.observations)
+                before = map_arrays(np.copy, slots.seen)
                 masks = None if slots.masks is None else slots.masks.copy()
             actions, scores = _choose(game, choose, ask_idle=ask_idle)
             if on_step is not None:
