@@ -1,7 +1,7 @@
 """A world in which turning twice in a row costs, for tests of rules with a memory.
 
-In strong gusts, turning earns 1, but right after a turn it costs ⅔. The policy turns in every strong gust. How often that
-is, is the best of all thresholds for gusts; what would be better is to go on after a turn, and only a memory can say so.
+In strong gusts, turning earns 1, but right after a turn it costs ⅔. The policy turns in every strong gust. That is the
+best of all thresholds for gusts; better would be to go on after a turn, and only a memory can say so.
 """
 
 from __future__ import annotations

@@ -528,6 +528,7 @@ def _summary(study: Study) -> dict[str, Any]:
         "weaknesses": [explanation.to_dict() for explanation in study.explanations],
         "evaluation": _shares(study.evaluation),
         "improvement": _improvement(study),
+        "features": list(study.space.names),
         "relations": len(study.relations),
         **({"mistakes": study.mistakes.to_dict()} if study.has_mistakes else {}),
     }

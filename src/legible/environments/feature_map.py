@@ -49,7 +49,7 @@ class FeatureMap:
 
     space: FeatureSpace
     reader: FeatureReader
-    observation_space: spaces.Space[Any] = field(repr=False)
+    observation_space: spaces.Space[Any] = field(hash=False, repr=False)
     named_by: str = NOBODY
 
     def __deepcopy__(self, _: dict[int, Any]) -> FeatureMap:
