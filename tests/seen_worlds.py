@@ -78,8 +78,8 @@ class GoalWorld(_World):
         return {"achieved_goal": np.full(2, 0.5, np.float32), "desired_goal": goal, "lamp": self.row % 3}
 
 
-class _Scored:
-    """What both policies share: scores of two actions."""
+class Scored:
+    """What the policies share: scores of actions, and ``predict`` from them."""
 
     n_actions, kind, recurrent, stochastic = 2, "values", False, False
     action_space = spaces.Discrete(2)
@@ -93,7 +93,7 @@ class _Scored:
         return self.scores(observation).argmax(axis=1), state
 
 
-class PictureNetwork(_Scored):
+class PictureNetwork(Scored):
     """One convolution that blurs, and one layer that weighs every place."""
 
     n_features = SIZE * SIZE
@@ -116,7 +116,7 @@ class PictureNetwork(_Scored):
         return torch.cat([-right, right], dim=1).numpy()
 
 
-class GoalPolicy(_Scored):
+class GoalPolicy(Scored):
     """Goes to the side of the goal, but not to the right where the goal is high up."""
 
     n_features = None

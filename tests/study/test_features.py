@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -138,6 +139,52 @@ def test_a_fault_in_what_is_no_flat_observation(
     with pytest.raises(UntrustedCodeError, match="seen_worlds"):
         Study.open(tmp_path, policy=policy, engine=InProcess())
     assert Study.open(tmp_path, policy=policy, trust=True, engine=InProcess()).space == study.space
+
+
+class GridPolicy(seen_worlds.Scored):
+    """Reads MiniGrid's dictionary: walks on and turns at walls, but turns away from an open way down."""
+
+    n_actions, n_features = 7, None
+    action_space = gymnasium.spaces.Discrete(7)
+    WALL, DOWN = 2, 1
+    LEFT, RIGHT, FORWARD = 0, 1, 2
+
+    def __init__(self) -> None:
+        self.observation_space = gymnasium.spaces.Dict(
+            {"direction": gymnasium.spaces.Discrete(4), "image": gymnasium.spaces.Box(0, 255, (7, 7, 3), np.uint8)}
+        )
+
+    def scores(self, observations: Any) -> np.ndarray[Any, Any]:
+        blocked = observations["image"][:, 3, 5, 0] == self.WALL
+        down = observations["direction"] == self.DOWN
+        away = np.where(down, self.LEFT, self.RIGHT)
+        wanted = np.where(blocked, away, np.where(down, self.LEFT, self.FORWARD))
+        return np.eye(7, dtype=np.float32)[wanted]
+
+
+def test_a_fault_in_a_grid_with_a_dictionary(tmp_path: Path) -> None:
+    pytest.importorskip("minigrid")
+    spec = EnvironmentSpec("MiniGrid-Empty-Random-6x6-v0", {"max_steps": 30})
+    names = FeatureSpace.from_dict(
+        {
+            "features": [{"name": "direction", "kind": "categorical", "values": {1: "it looks down"}}],
+            "actions": ["left", "right", "forward", "pickup", "drop", "toggle", "done"],
+        }
+    )
+    study = Study(
+        tmp_path,
+        spec,
+        GridPolicy(),
+        names=names,
+        features="entries:direction",
+        settings=small(search=SearchSettings(budget=100_000, most_conditions=1, most_changed=0.9)),
+        engine=InProcess(),
+    )
+    improvement = study.improve()
+    told = " ".join(found.text() for found in study.explain())
+    assert "it looks down" in told
+    assert improvement.effect.low > 0.0
+    assert study.experiences.observations.shape[1] == 1
 
 
 def test_features_of_a_function_are_asked_of_the_environment(tmp_path: Path) -> None:

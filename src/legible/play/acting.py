@@ -26,7 +26,7 @@ from legible.environments import (
     choice_sizes,
     count_actions,
 )
-from legible.environments.feature_readers import ObservationReader
+from legible.environments.feature_readers import ObservationReader, flat_width
 from legible.errors import LegibleError
 from legible.play.choosing import (
     Scores,
@@ -222,7 +222,14 @@ def check_studied(policy: Policy, env: Env, features: FeatureMap | None = None) 
     if flat and isinstance(env.action_space, spaces.Discrete) and policy.kind != "none":
         check_counts(policy, width, count_actions(env.action_space))
     else:
-        check_acting(policy, env.observation_space, env.action_space)
+        check_acting(policy, env.observation_space if flat else _with_numbers(env.observation_space), env.action_space)
+
+
+def _with_numbers(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """A space without the entries that hold no numbers, such as texts: they are not in the rows of features."""
+    if not isinstance(space, spaces.Dict):
+        return space
+    return spaces.Dict({key: part for key, part in space.spaces.items() if flat_width(part)})
 
 
 _APART = "they do not belong together."
