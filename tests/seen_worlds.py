@@ -128,6 +128,11 @@ class GoalPolicy(Scored):
         return np.stack([~right, right], axis=1).astype(np.float32)
 
 
+def dark_or_bright(observations: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The network of pictures as a function of flat ones."""
+    return PictureNetwork().scores(observations.reshape(-1, SIZE, SIZE, 1))
+
+
 def thing_in_picture(observation: Any, info: Any, env: Any) -> dict[str, float]:
     """Where the bright pixel is."""
     row, column = np.unravel_index(int(np.argmax(observation)), (SIZE, SIZE))

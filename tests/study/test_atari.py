@@ -78,7 +78,7 @@ def test_a_fault_of_a_network_that_sees_pictures(tmp_path: Path) -> None:
         tmp_path,
         spec,
         FreewayNetwork(),
-        features="test_atari:chicken",
+        features=f"{__name__}:chicken",
         settings=settings,
         engine=InProcess(),
     )

@@ -5,6 +5,8 @@ Every policy has a fault that a rule about these features can name; studies are 
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 import seen_worlds
 import turning_world
+from legible import cli
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, FeaturedSpec, UntrustedCodeError
 from legible.errors import LegibleError
@@ -227,6 +230,32 @@ def test_what_goes_wrong_is_said_in_one_line(tmp_path: Path, features: str, erro
 def test_pictures_need_features(tmp_path: Path) -> None:
     with pytest.raises(LegibleError, match=r"the policy reads pictures, of whose numbers .*--features"):
         Study(tmp_path, PICTURES, seen_worlds.PictureNetwork(), engine=InProcess())
+
+
+def test_a_run_names_the_features_that_it_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text(small(episodes=12, sources="mined").to_toml(), encoding="utf-8")
+    policy, features = "seen_worlds:dark_or_bright", "seen_worlds:thing_in_picture"
+    options = [
+        "--policy-output",
+        "values",
+        "--settings",
+        settings,
+        "--workers",
+        "1",
+        "--out",
+        tmp_path / "out",
+        "--json",
+    ]
+    monkeypatch.setattr(sys, "argv", ["legible", "run", PICTURES, policy, "--features", features, *map(str, options)])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert not left.value.code
+    told = json.loads(capsys.readouterr().out)
+    assert told["features"] == ["thing.row", "thing.column"]
+    assert f"--features {features}" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
 def test_another_entry_than_there_is(tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ def _describe(source: str, options: dict[str, str], *, as_json: bool) -> None:
     """Print what is in a policy's file."""
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
     from legible.play import why_no_study  # noqa: PLC0415
+    from legible.play.choosing import why_no_flat_study  # noqa: PLC0415
     from legible.policies import describe_policy, load_policy  # noqa: PLC0415
 
     policy = load_policy(source, typed=True, **options)  # type: ignore[arg-type]
@@ -158,7 +159,8 @@ def _describe(source: str, options: dict[str, str], *, as_json: bool) -> None:
         print_json({**found.as_dict(), "rules": rules, "fit": not_yet is None})
         return
     lines = _lines(found) + ([("rules", f"{rules}, which guide it")] if rules else [])
-    lines.append(("fit for a study", "yes" if not_yet is None else f"no, {not_yet}"))
+    seen = "" if why_no_flat_study(policy) is None else ", if its entries or --features say what rules see"
+    lines.append(("fit for a study", f"yes{seen}" if not_yet is None else f"no, {not_yet}"))
     console = out()
     for name, text in lines:
         console.print(f"[bold]{name}[/]: {escape(' '.join(text.split()))}", soft_wrap=True)
