@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from legible.environments import (
     Env,
+    FeatureEnv,
     FeatureMap,
     ObservationEncoder,
     check_choosable,
@@ -208,12 +209,14 @@ def check_studied(policy: Policy, env: Env, features: FeatureMap | None = None) 
     Parameters
     ----------
     policy, env
-        The policy and the environment, as it is.
+        The policy and the environment, as it is or showing rows of features.
     features
-        What rules see of it; by default the observation.
+        What rules see of it; by default the observation, or what the rows hold.
     """
     check_is_policy(policy)
     check_choosable(env.action_space)
+    if features is None and isinstance(env, FeatureEnv) and not getattr(policy, "reads_rows", False):
+        features, env = env.feature_map, env.env
     flat = features is None or isinstance(features.reader, ObservationReader)
     width = ObservationEncoder.of(env.observation_space).width if flat else 0
     problem = why_no_study(policy) or (why_no_flat_study(policy) if flat else None)

@@ -10,15 +10,17 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from legible.evaluation.statistics import benjamini_hochberg
-from legible.reproduction.plan import TablePlan
+from legible.reproduction.plan import StudiesPlan, TablePlan
 from legible.reproduction.records import Record
 
 NOT_RUN = "not run"
+NOT_MEANT = "–"
+"""Stands where the plan asks for nothing: no random tests in this mode, no policy that was trained for longer."""
 ALPHA = 0.05
 
 
@@ -27,12 +29,14 @@ class Cell:
     """A figure: the mean over policies, the mean of their own errors, and the error between them.
 
     `paper` is the paper's figure, NaN where it has none; `note` says what the figure is of, where that differs by row.
+    `is_meant` says whether the plan asks for it at all.
     """
 
     values: tuple[float, ...]
     errors: tuple[float, ...] = ()
     paper: float = float("nan")
     note: str = ""
+    is_meant: bool = True
 
     @property
     def mean(self) -> float:
@@ -53,7 +57,7 @@ class Cell:
     def text(self, digits: int) -> str:
         """For people: ``mean ± within [between]``."""
         if not self.values:
-            return NOT_RUN
+            return NOT_RUN if self.is_meant else NOT_MEANT
         within = f" ± {self.within:.{digits}f}" if self.errors else ""
         between = f" [{self.between:.{digits}f}]" if len(self.values) > 1 else ""
         note = f" ({self.note})" if self.note else ""
@@ -224,10 +228,19 @@ def build_table(plan: TablePlan, records: Mapping[str, Sequence[Record]]) -> Tab
                 here = [r for r in records.get(label, ()) if (r["row"], r["mode"]) == (row, mode)]
                 here.sort(key=lambda record: record["policy_seed"])
                 note = _reference_name(here) if name.endswith(REFERENCE) else ""
-                cells.append(_cell([figure(record) for record in here], plan.paper[row].get(name, float("nan")), note))
+                cell = _cell([figure(record) for record in here], plan.paper[row].get(name, float("nan")), note)
+                cells.append(replace(cell, is_meant=_is_meant(plans[label], row, mode, name)))
             rows[row, mode] = tuple(cells)
     digits = tuple(digits for _, _, digits in columns.values())
     return Table(plan.name, plan.title, tuple(columns), digits, rows)
+
+
+def _is_meant(studies: StudiesPlan, row: str, mode: str, column: str) -> bool:
+    """Whether the plan of some studies asks for a column."""
+    if "extended" in column:
+        return any(one.extended for one in studies.rows if one.name == row)
+    is_baseline = column.removesuffix(", corrected").removesuffix(", fresh seeds")[-2:] in ("RT", "RR")
+    return not is_baseline or mode not in studies.modes or studies.modes[mode].baselines
 
 
 def _reference_name(records: Sequence[Record]) -> str:
