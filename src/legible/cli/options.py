@@ -113,7 +113,21 @@ def seed_option(what: str) -> Callable[[Command], Command]:
 def names_option(command: Command) -> Command:
     """``--names``."""
     return click.option(
-        "--names", metavar="FILE", type=PATH, help="TOML file with names of features and actions.", panel=STUDY_PANEL
+        "--names",
+        metavar="FILE",
+        type=PATH,
+        help="TOML file with names of features and actions, and with derived features.",
+        panel=STUDY_PANEL,
+    )(command)
+
+
+def features_option(command: Command) -> Command:
+    """``--features``."""
+    return click.option(
+        "--features",
+        metavar="WHAT",
+        help="What rules see, if not the observation: MODULE:FUNCTION, info:NAME,… or entries:NAME,… of a Dict.",
+        panel=STUDY_PANEL,
     )(command)
 
 
@@ -260,6 +274,7 @@ def _options_of_a_study(out_help: str) -> list[Callable[[Any], Any]]:
             panel=STUDY_PANEL,
         ),
         names_option,
+        features_option,
         environment_options,
         policy_options,
         trust_option,

@@ -548,6 +548,7 @@ def _summary(study: Study) -> dict[str, Any]:
         "evaluation": _shares(study.evaluation),
         "sources": [row.to_dict() for row in source_rows(study)],
         "improvement": _improvement(study),
+        "features": list(study.space.names),
         "relations": len(study.relations),
         **({"mistakes": study.mistakes.to_dict()} if study.has_mistakes else {}),
     }

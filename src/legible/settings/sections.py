@@ -41,8 +41,9 @@ class MiningSettings:
     sampled: Annotated[float, "Share of the other states from which rules are learned."] = 1.0
     importance: Annotated[
         str,
-        'How the importance of features is found: "lime", "none" (all features count the same), or the name of a '
-        "method of your own.",
+        'How the importance of features is found: "lime", "surrogate" (permutation importance of a model that predicts '
+        "the policy's choice; it takes LIME's place where the policy does not see the features), "
+        '"none" (all features count the same), or the name of a method of your own.',
     ] = "lime"
     lime_states: Annotated[int, "How many states LIME explains."] = 100
     lime_samples: Annotated[int, "Samples that LIME draws for each state."] = 5000
