@@ -16,7 +16,7 @@ from legible.evaluation import evaluate, play_on_same_seeds
 from legible.evaluation.baselines import random_tests
 from legible.evaluation.changes import NEVER, first_changes
 from legible.evaluation.pairs import PairedPlay
-from legible.evaluation.racing import SURE, Rung, is_dropped, is_sure
+from legible.evaluation.racing import SURE, Rung, is_dropped, is_sure, is_worth_confirming
 from legible.evaluation.recorded import STEPS, EpisodeRecord, find_repetition
 from legible.evaluation.statistics import standing_of_changed
 from legible.evaluation.units import Setup, Unit, UnitResult, record_unit, run_units
@@ -327,6 +327,21 @@ def test_who_is_dropped() -> None:
     assert not is_dropped(Rung(384, 384, 1.6), 384)
     assert is_sure(Rung(24, 24, SURE))
     assert not is_sure(Rung(24, 3, SURE))
+
+
+def test_rare_rule_sets_must_do_better_to_be_confirmed() -> None:
+    settings = EvaluationSettings(confirmation_changes=500, confirmation_seeds=4000)
+    # 200 changes in 250 seeds are cheap: the line is that of the race, 2.2 - 0.7.
+    assert is_worth_confirming(1.51, 0.8, settings)
+    assert not is_worth_confirming(1.4, 1.0, settings)
+    # 1,000 seeds are two doublings more.
+    assert is_worth_confirming(2.51, 0.2, settings)
+    assert not is_worth_confirming(2.4, 0.2, settings)
+    # More than all seeds cannot be needed: four doublings.
+    assert is_worth_confirming(3.51, 0.0, settings)
+    assert is_worth_confirming(3.51, 0.01, settings)
+    assert not is_worth_confirming(3.4, 0.01, settings)
+    assert is_worth_confirming(1.5, 0.01, replace(settings, confirmation_changes=0))
 
 
 def test_standard_errors_by_hand() -> None:

@@ -22,6 +22,8 @@ from legible.rules import RuleSet
 FIRST_LOOK, MOST_GROWTH = 64, 4
 SMALL_UNIT, MANY_UNITS = 256, 32
 """Units have at least so many episodes, and there are not many more units than that: enough for all workers."""
+FULL_UNIT = 768
+"""The same where many episodes are played at once: rows of a batch are filled again and seldom idle."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class PairedPlay:
         How units are run.
     on_episodes
         Called with the number of episodes that became known.
+    full_units
+        Whether units are larger and episodes sorted by what is left of them, which is quicker for many at once.
     """
 
     def __init__(
@@ -98,7 +102,10 @@ class PairedPlay:
         record: EpisodeRecord,
         run: Runner,
         on_episodes: Callable[[int], None] | None = None,
+        *,
+        full_units: bool = False,
     ) -> None:
+        self._full_units = full_units
         self._setup = replace(setup, treatments=(), rows=repetition.rows)
         self._skips, self._record = repetition.holds, record
         self._run, self._on_episodes = run, on_episodes
@@ -121,26 +128,27 @@ class PairedPlay:
         self._plays.append(_Play())
         return len(self._plays) - 1
 
-    def play_changes(self, wanted: Mapping[int, int]) -> None:
+    def play_changes(self, wanted: Mapping[int, int], most_seeds: int | None = None) -> None:
         """Play treatments until each has so many changed episodes, or there are no more seeds."""
+        most = self._record.most if most_seeds is None else min(most_seeds, self._record.most)
         while True:
-            lacking = {n: self._missing_seeds(n, changes) for n, changes in wanted.items()}
+            lacking = {n: self._missing_seeds(n, changes, most) for n, changes in wanted.items()}
             lacking = {n: seeds for n, seeds in lacking.items() if seeds}
             if not lacking:
                 break
             self._look(list(lacking), min(lacking.values()))
         self.play_seeds({number: self._plays[number].seeds_for(changes) for number, changes in wanted.items()})
 
-    def _missing_seeds(self, number: int, changes: int) -> int:
+    def _missing_seeds(self, number: int, changes: int, most: int) -> int:
         """How many seeds will hold so many changed episodes, by those known so far; 0 if they do, or there are no more.
 
         The guess grows with what is known, so that hardly more are played than are needed.
         """
         changed, known = self.changes(number)
-        if changed >= changes or known >= self._record.most:
+        if changed >= changes or known >= most:
             return 0
-        guess = known * changes // changed if changed else self._record.most
-        return min(max(guess, known + 1), MOST_GROWTH * known or FIRST_LOOK, self._record.most)
+        guess = known * changes // changed if changed else most
+        return min(max(guess, known + 1), MOST_GROWTH * known or FIRST_LOOK, most)
 
     def play_seeds(self, wanted: Mapping[int, int]) -> None:
         """Play treatments on the first so many seeds each."""
@@ -157,7 +165,9 @@ class PairedPlay:
             return
         # Episodes of like length side by side leave few rows idle; the longest come first.
         lengths = self._record.result.lengths
-        episodes.sort(key=lambda episode: -int(lengths[episode[1]]))
+        known = self._skips and self._full_units
+        first = {number: self._plays[number].first if known else 0 * lengths for number in wanted}
+        episodes.sort(key=lambda episode: int(first[episode[0]][episode[1]] - lengths[episode[1]]))
         self._play(episodes)
 
     def _look(self, numbers: Sequence[int], seeds: int) -> None:
@@ -211,7 +221,8 @@ class PairedPlay:
         self, episodes: Sequence[tuple[int, int]], renumbered: Mapping[int, int], starts: UnitStarts | None
     ) -> list[Unit]:
         largest = self._setup.play.unit_episodes
-        size = min(largest, max(SMALL_UNIT, -(-len(episodes) // MANY_UNITS)))
+        least = FULL_UNIT if self._full_units else SMALL_UNIT
+        size = min(largest, max(least, -(-len(episodes) // MANY_UNITS)))
         seeds = self._record.seeds
         return cut_into_units(
             [renumbered[number] for number, _ in episodes], [int(seeds[place]) for _, place in episodes], size, starts

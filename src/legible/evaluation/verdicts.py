@@ -141,6 +141,9 @@ class Verdict:
         effect's. None where nothing was changed, or nobody asked (paper).
     steps
         Environment steps that were played with it, those of the confirmation and of its mined rule alone included.
+    is_set_aside
+        Whether it passed the race but is not confirmed: it is too rare for the fresh seeds that it needs, or others of
+        its source did better, or the same (see `legible.evaluation.candidates`).
     """
 
     treatment: RuleSet | Treatment
@@ -159,6 +162,12 @@ class Verdict:
     changed_episodes: int | None = None
     detectable: float | None = None
     steps: int = 0
+    is_set_aside: bool = False
+
+    @property
+    def source(self) -> str:
+        """The first of the sources that named it."""
+        return self.found_by.partition(", ")[0]
 
     @property
     def rule_set(self) -> RuleSet:

@@ -176,6 +176,14 @@ def _of_mistakes(settings: StudySettings, _: Known) -> int:
     return 0 if settings.mistakes.when == "never" else settings.mistakes.episodes
 
 
+SEARCH_SEEDS = 4096
+"""Seeds at most on which searched rule sets are tried."""
+
+
+def _searched(settings: StudySettings, _: Known) -> int:
+    return SEARCH_SEEDS if "searched" in settings.sources else 0
+
+
 STAGES: dict[str, Stage] = {}
 
 
@@ -225,6 +233,14 @@ for _stage in (
         "all candidates and the unguided policy, on the same seeds",
         _only_raced(lambda settings: settings.evaluation.confirmation_episodes, raced=False),
         _confirmed,
+    ),
+    Stage(
+        "search",
+        19,
+        "evaluate",
+        "the unguided policy and rule sets that are searched, on the same seeds: which of them are tested",
+        _searched,
+        lambda *_: 0,  # its budget is one of steps
     ),
     Stage(
         "racing",

@@ -179,6 +179,11 @@ class EvaluationSettings:
         int,
         "Racing: fresh seeds at most; a rule set that changes fewer than 200 episodes there is too rare to tell.",
     ] = 4000
+    most_confirmed: Annotated[
+        int,
+        "Racing: rule sets of each source at most that are confirmed, the best ones that differ; 0 for any number. "
+        "Mined rules and your own are all confirmed, if they pass the race.",
+    ] = 24
     episodes: Annotated[
         int,
         "The paper's method: episodes for the unguided policy and for each rule set in screening (the paper: 250 in "
@@ -223,6 +228,8 @@ class EvaluationSettings:
                 f"confirmation_changes must be 0 or at least {FEWEST_CHANGES}, got {self.confirmation_changes}: with "
                 "fewer changed episodes rare large losses are missed."
             )
+        if self.most_confirmed < 0:
+            raise SettingsError(f"most_confirmed cannot be negative, got {self.most_confirmed}.")
         if self.episodes < 2:
             raise SettingsError(f"episodes must be at least 2 to compare returns, got {self.episodes}.")
         if self.confirmation_episodes == 1 or self.confirmation_episodes < 0:
@@ -241,13 +248,14 @@ class SearchSettings:
         "elsewhere as many as the other rule sets take at most.",
     ] = 0
     beam: Annotated[int, "Rule sets that are refined in each round: the best ones."] = 12
+    proposed: Annotated[int, "Rule sets at most that the search proposes, which are then tested like others."] = 40
     most_conditions: Annotated[int, "Conditions of a rule at most, 1 to 4."] = 4
     least_changed: Annotated[float, "Share of the recorded states in which a rule set must change the choice."] = 0.002
     most_changed: Annotated[float, "Share of the recorded states in which a rule set may change the choice."] = 0.5
-    states: Annotated[int, "Recorded states on which rule sets are judged before anything is played."] = 4000
+    states: Annotated[int, "Recorded states on which rule sets are judged before anything is played."] = 2000
 
     def __post_init__(self) -> None:
-        for name, least in (("budget", 0), ("beam", 1), ("most_conditions", 1), ("states", 1)):
+        for name, least in (("budget", 0), ("beam", 1), ("proposed", 1), ("most_conditions", 1), ("states", 1)):
             if getattr(self, name) < least:
                 raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
         if self.most_conditions > 4:

@@ -53,6 +53,7 @@ from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
 from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
 from legible.study.mistakes import LooksForMistakes
 from legible.study.references import OtherPolicies, compare_with_references
+from legible.study.rules_from import OtherRules, find_origins, keep_confirmed
 from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
 from legible.study.sources import sources_of
 
@@ -76,6 +77,8 @@ class Study(LooksForMistakes):
         default the shipped ones that fit.
     rules
         Rules of your own, as texts or values, that are tested like the mined ones.
+    rules_from
+        Other policies, or folders of other studies, whose rules are tested, too (`legible.study.rules_from`).
     veto
         Rules, as texts or values, that must not be in the composition.
     seed
@@ -119,6 +122,7 @@ class Study(LooksForMistakes):
         *,
         relations: RelationsArgument = None,
         rules: Sequence[str | Rule] = (),
+        rules_from: Sequence[str | Path | Policy | Mapping[str, Any]] = (),
         veto: Sequence[str | Rule] = (),
         seed: int = 0,
         settings: StudySettings | None = None,
@@ -138,6 +142,7 @@ class Study(LooksForMistakes):
         self.settings = settings or settings_for(self.environment)
         self._look_at_environment(names, relations)
         self._rules, self._veto = self._texts_of(rules), self._texts_of(veto)
+        others = find_origins(self, rules_from, typed=typed)
         self._folder = StudyFolder(folder)
         inputs = StudyInputs(
             self.environment,
@@ -151,9 +156,11 @@ class Study(LooksForMistakes):
             self._relation_texts,
             self._rules,
             self._veto,
+            [origin.to_dict() for origin in others.origins],
         )
         self._kept = self._folder.claim(inputs.identity(), inputs.about(), inputs.write)
         self._others = OtherPolicies(self, self._key, typed=typed)
+        self.other_rules = OtherRules(self, others, typed=typed)
         self._done: dict[str, Any] = {}
         self._reading = False
 
@@ -408,6 +415,7 @@ class Study(LooksForMistakes):
     def evaluate(self) -> Evaluation:
         """Step 3: guide the policy with every rule set and compare returns; generalises first."""
         self.generalise()
+        self._do("rules from", self.other_rules.mine)
         if self.learns_from_mistakes:
             self.find_mistakes()
         return self._do("evaluation", self._evaluate)
@@ -418,13 +426,15 @@ class Study(LooksForMistakes):
         return self._read("evaluation", self._evaluate)
 
     def _evaluate(self) -> Evaluation:
-        return evaluate(
+        found = evaluate(
             self.setup(),
             seed=self.seed,
             settings=self.settings.evaluation,
             sources=sources_of(self, self._rules_of(self._rules)),
             run=self.runner("screening", "confirmation", known=guess_known(len(self.rule_sets))),
         )
+        keep_confirmed(self, found)
+        return found
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
         """What units of work share: policy, environment, and what they are guided with."""
