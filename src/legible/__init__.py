@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from legible.settings import StudySettings
     from legible.study import Study
     from legible.study.check import check_env
+    from legible.study.distilling import distil
 
 __version__ = "0.1.0"
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "check_env",
     "check_relations",
     "collect",
+    "distil",
     "evaluate",
     "evaluate_policy",
     "generalise",
@@ -77,6 +79,7 @@ __getattr__ = lazy_names(
         "settings": ("StudySettings",),
         "study": ("Study",),
         "study.check": ("check_env",),
+        "study.distilling": ("distil",),
     },
 )
 
