@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from legible.study import Study
     from legible.study.check import check_env
     from legible.study.distilling import distil
+    from legible.study.mending import mend
 
 __version__ = "0.1.0"
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "improve",
     "load_policy",
     "load_relations",
+    "mend",
     "mine",
     "parse_rule",
     "save_policy",
@@ -80,6 +82,7 @@ __getattr__ = lazy_names(
         "study": ("Study",),
         "study.check": ("check_env",),
         "study.distilling": ("distil",),
+        "study.mending": ("mend",),
     },
 )
 

@@ -1,6 +1,6 @@
 """From a study, or the file of a guided policy, to a network without rules.
 
-- `distil`: `legible.distil`.
+- `distil`: `legible.distil`; `distillation_settings_for`: how a network learns when nobody says.
 """
 
 from __future__ import annotations
@@ -91,12 +91,11 @@ def distil(
         if target.exists() and not force and not checkpoint.exists():
             raise LegibleError(f"{target}: is there already; use another name, or --force to overwrite it.")
         target.parent.mkdir(parents=True, exist_ok=True)
-    usual = DistillationSettings()
     distilled = distil_policy(
         found.guided,
         found.environment,
         seed=found.seed if seed is None else seed,
-        settings=settings or (usual if is_native(found.environment) else usual.for_single_environments()),
+        settings=distillation_settings_for(settings, found.environment),
         play=found.play,
         engine=its_engine,
         time_limit=found.time_limit,
@@ -109,6 +108,14 @@ def distil(
         write_network(distilled.policy, target)
         _remove(checkpoint)
     return distilled
+
+
+def distillation_settings_for(
+    settings: DistillationSettings | None, environment: EnvironmentSpec
+) -> DistillationSettings:
+    """Return settings, by default those that suit an environment."""
+    usual = DistillationSettings()
+    return settings or (usual if is_native(environment) else usual.for_single_environments())
 
 
 def _check_name(target: Path) -> None:
