@@ -41,7 +41,7 @@ from legible.evaluation.units import (
 )
 from legible.features import FeatureSpace
 from legible.files import read_json, sha256_of, write_json
-from legible.formatting import confidence_interval, counted, number
+from legible.formatting import confidence_interval, in_words, number
 from legible.play import stage_seeds
 from legible.policies import Policy, load_policy
 from legible.rules import Rule, RuleSet, describe_rule_set
@@ -308,7 +308,11 @@ def _why_stopped(found: Sequence[MendedRound], rounds: int) -> str:
         return f"In round {last.number} no composition of rules helped."
     if not last.is_better:
         return f"The network of round {last.number} is not shown to be better than the one that the round began with."
-    return f"{counted(rounds, 'round was', 'rounds were')} asked for." if last.number >= rounds else ""
+    return (
+        f"{in_words(rounds).capitalize()} round{'s were' if rounds > 1 else ' was'} asked for."
+        if last.number >= rounds
+        else ""
+    )
 
 
 @dataclass(frozen=True)
