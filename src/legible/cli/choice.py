@@ -59,6 +59,7 @@ class StudyChoice:
     policy_output: str | None = None
     trust: bool = False
     rule: tuple[str, ...] = ()
+    rules_from: tuple[str, ...] = ()
     veto: tuple[str, ...] = ()
     engine: str = "processes"
     workers: int | None = None
@@ -108,11 +109,13 @@ class StudyChoice:
     def arguments(self, policy: str) -> dict[str, Any]:
         """What `legible.Study` is told beside the folder and the policy."""
         spec = environment_spec(self.target, self.arg, self.wrap)
-        look_here_for_policy(policy)
+        for named in (policy, *self.rules_from):
+            look_here_for_policy(named)
         return {
             "environment": spec,
             "relations": self.relations or None,
             "rules": self.rule,
+            "rules_from": self.rules_from,
             "veto": self.veto,
             "seed": self.seed or 0,
             "settings": self._settings(spec),
