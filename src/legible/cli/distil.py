@@ -12,11 +12,11 @@ from legible.cli.choice import environment_spec, look_here_for_modules
 from legible.cli.drawing import Bars, out, print_json, say, table
 from legible.cli.options import (
     PATH,
+    engine_options,
     environment_options,
     json_option,
     trust_option,
     verbose_option,
-    workers_option,
 )
 from legible.errors import LegibleError
 from legible.formatting import number, percent, signed, with_error
@@ -76,7 +76,7 @@ def learning_settings(given: dict[str, Any]) -> DistillationSettings | None:
 @environment_options
 @learning_options
 @trust_option
-@workers_option
+@engine_options
 @json_option
 @verbose_option
 def distil(
@@ -88,7 +88,9 @@ def distil(
     arg: tuple[str, ...],
     wrap: tuple[str, ...],
     trust: bool,
+    engine: str,
     workers: int | None,
+    address: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -98,6 +100,7 @@ def distil(
     the guided policy would do there, until agreement and return on held-out seeds no longer rise. Stopped, it goes on
     when the same command is given again.
     """
+    from legible.engines import make_engine  # noqa: PLC0415
     from legible.study.distilling import distil as distil_source  # noqa: PLC0415
 
     started = time.monotonic()
@@ -110,7 +113,7 @@ def distil(
             environment=_environment(env, arg, wrap),
             seed=seed,
             settings=learning_settings(given),
-            engine=make_workers(workers),
+            engine=make_engine(engine, workers, address),
             trust=trust,
             force=force,
             progress=bars,
@@ -121,13 +124,6 @@ def distil(
         print_json({"source": source, "file": out, **found.to_dict(), "seconds": seconds})
         return
     print_distillation(found, out)
-
-
-def make_workers(workers: int | None) -> Any:
-    """Where episodes run: in processes."""
-    from legible.engines import make_engine  # noqa: PLC0415
-
-    return make_engine("processes", workers)
 
 
 def _environment(env: str | None, arg: tuple[str, ...], wrap: tuple[str, ...]) -> EnvironmentSpec | None:
