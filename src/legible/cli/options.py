@@ -194,6 +194,20 @@ def workers_option(command: Command) -> Command:
     )(command)
 
 
+def engine_options(command: Command) -> Command:
+    """``--engine``, ``--workers`` and ``--address``: where episodes run."""
+    engine = click.option(
+        "--engine",
+        type=click.Choice(["inline", "processes", "ray"]),
+        default="processes",
+        show_default=True,
+        help="Where episodes run: in this process, in processes of this machine, or on Ray.",
+        panel=WHERE_PANEL,
+    )
+    address = click.option("--address", metavar="TEXT", help="Address of a running Ray cluster.", panel=WHERE_PANEL)
+    return engine(workers_option(address(command)))
+
+
 def json_option(command: Command) -> Command:
     """``--json``, as ``as_json``."""
     return click.option(
@@ -301,16 +315,7 @@ def _options_of_a_study(out_help: str) -> list[Callable[[Any], Any]]:
             help="Rule that must not be in the guided policy; may be given repeatedly.",
             panel=STUDY_PANEL,
         ),
-        click.option(
-            "--engine",
-            type=click.Choice(["inline", "processes", "ray"]),
-            default="processes",
-            show_default=True,
-            help="Where episodes run: in this process, in processes of this machine, or on Ray.",
-            panel=WHERE_PANEL,
-        ),
-        workers_option,
-        click.option("--address", metavar="TEXT", help="Address of a running Ray cluster.", panel=WHERE_PANEL),
+        engine_options,
         json_option,
         lambda command: verbose_option(command, expose_value=True),
     ]
