@@ -45,9 +45,15 @@ _ENV = "Environment: an id, such as CartPole-v1, or module:factory."
 # --- One at a time ---------------------------------------------------------------------------------------------------
 
 
-def env_argument(metavar: str = "ENV", more_help: str = "") -> Callable[[Command], Command]:
+def env_argument(metavar: str = "ENV", more_help: str = "", *, required: bool = True) -> Callable[[Command], Command]:
     """ENV, and what else can stand in its place."""
-    return click.argument("env", metavar=metavar, help=f"{_ENV} {more_help}".strip(), shell_complete=complete_env)
+    return click.argument(
+        "env",
+        metavar=metavar,
+        required=required,
+        help=f"{_ENV} {more_help}".strip(),
+        shell_complete=complete_env,
+    )
 
 
 def target_argument(more_help: str) -> Callable[[Command], Command]:
@@ -188,6 +194,20 @@ def workers_option(command: Command) -> Command:
     )(command)
 
 
+def engine_options(command: Command) -> Command:
+    """``--engine``, ``--workers`` and ``--address``: where episodes run."""
+    engine = click.option(
+        "--engine",
+        type=click.Choice(["inline", "processes", "ray"]),
+        default="processes",
+        show_default=True,
+        help="Where episodes run: in this process, in processes of this machine, or on Ray.",
+        panel=WHERE_PANEL,
+    )
+    address = click.option("--address", metavar="TEXT", help="Address of a running Ray cluster.", panel=WHERE_PANEL)
+    return engine(workers_option(address(command)))
+
+
 def json_option(command: Command) -> Command:
     """``--json``, as ``as_json``."""
     return click.option(
@@ -295,16 +315,7 @@ def _options_of_a_study(out_help: str) -> list[Callable[[Any], Any]]:
             help="Rule that must not be in the guided policy; may be given repeatedly.",
             panel=STUDY_PANEL,
         ),
-        click.option(
-            "--engine",
-            type=click.Choice(["inline", "processes", "ray"]),
-            default="processes",
-            show_default=True,
-            help="Where episodes run: in this process, in processes of this machine, or on Ray.",
-            panel=WHERE_PANEL,
-        ),
-        workers_option,
-        click.option("--address", metavar="TEXT", help="Address of a running Ray cluster.", panel=WHERE_PANEL),
+        engine_options,
         json_option,
         lambda command: verbose_option(command, expose_value=True),
     ]
