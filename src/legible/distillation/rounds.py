@@ -232,7 +232,7 @@ def learn_in_rounds(
             checkpoint.save_round(number, saved)
         rounds.append(saved)
         on_round(RoundCheck.of(number, saved))
-    progress("distillation", of, of)
+    progress("distillation", len(rounds) * settings.steps, len(rounds) * settings.steps)
     return rounds
 
 
