@@ -53,6 +53,7 @@ class StudyChoice:
     settings: Path | None = None
     relations: tuple[str, ...] = ()
     names: Path | None = None
+    features: str | None = None
     arg: tuple[str, ...] = ()
     wrap: tuple[str, ...] = ()
     normalisation: str | None = None
@@ -111,6 +112,8 @@ class StudyChoice:
         spec = environment_spec(self.target, self.arg, self.wrap)
         for named in (policy, *self.rules_from):
             look_here_for_policy(named)
+        if self.features is not None and ":" in self.features:
+            look_here_for_modules()
         return {
             "environment": spec,
             "relations": self.relations or None,
@@ -120,6 +123,7 @@ class StudyChoice:
             "seed": self.seed or 0,
             "settings": self._settings(spec),
             "names": self.names,
+            "features": self.features,
             "policy_options": options_of_policy(self.normalisation, self.policy_output),
         }
 

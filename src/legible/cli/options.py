@@ -45,9 +45,15 @@ _ENV = "Environment: an id, such as CartPole-v1, or module:factory."
 # --- One at a time ---------------------------------------------------------------------------------------------------
 
 
-def env_argument(metavar: str = "ENV", more_help: str = "") -> Callable[[Command], Command]:
+def env_argument(metavar: str = "ENV", more_help: str = "", *, required: bool = True) -> Callable[[Command], Command]:
     """ENV, and what else can stand in its place."""
-    return click.argument("env", metavar=metavar, help=f"{_ENV} {more_help}".strip(), shell_complete=complete_env)
+    return click.argument(
+        "env",
+        metavar=metavar,
+        required=required,
+        help=f"{_ENV} {more_help}".strip(),
+        shell_complete=complete_env,
+    )
 
 
 def target_argument(more_help: str) -> Callable[[Command], Command]:
@@ -107,7 +113,21 @@ def seed_option(what: str) -> Callable[[Command], Command]:
 def names_option(command: Command) -> Command:
     """``--names``."""
     return click.option(
-        "--names", metavar="FILE", type=PATH, help="TOML file with names of features and actions.", panel=STUDY_PANEL
+        "--names",
+        metavar="FILE",
+        type=PATH,
+        help="TOML file with names of features and actions, and with derived features.",
+        panel=STUDY_PANEL,
+    )(command)
+
+
+def features_option(command: Command) -> Command:
+    """``--features``."""
+    return click.option(
+        "--features",
+        metavar="WHAT",
+        help="What rules see, if not the observation: MODULE:FUNCTION, info:NAME,… or entries:NAME,… of a Dict.",
+        panel=STUDY_PANEL,
     )(command)
 
 
@@ -268,6 +288,7 @@ def _options_of_a_study(out_help: str) -> list[Callable[[Any], Any]]:
             panel=STUDY_PANEL,
         ),
         names_option,
+        features_option,
         environment_options,
         policy_options,
         trust_option,

@@ -10,6 +10,7 @@ from typing import Any
 
 from legible.evaluation import Evaluation, References
 from legible.evaluation.figures import figure_table
+from legible.evaluation.statistics import Effect
 from legible.explanation import is_repair, top_weaknesses, verdict_sentence
 from legible.improvement import Improvement
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
@@ -24,12 +25,14 @@ from legible.report.tables import (
     SeedRow,
     StepRow,
     baseline_rows,
+    front_rows,
     rule_rows,
     seed_rows,
     step_rows,
 )
 from legible.report.weakness_cards import WeaknessCard, explain_shown, weakness_card
 from legible.study import Study
+from legible.study.sources import SourceRow, source_rows
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,9 @@ class Findings:
     more_weaknesses: int
     rules: tuple[RuleRow, ...]
     steps: tuple[StepRow, ...]
+    sources: tuple[SourceRow, ...]
+    front: tuple[tuple[str, Effect], ...]
+    front_scale: Scale
     importances: tuple[ImportanceTab, ...]
     groups: tuple[tuple[str, float], ...]
     baselines: tuple[BaselineRow, ...]
@@ -74,7 +80,7 @@ def gather(study: Study) -> Findings:
     ]
     effects = [effect for card in cards for _, effect in card.effects]
     mistakes = gather_mistakes(study, len(replays.data), replays.room)
-    returns = tuple(policy_returns(study))
+    returns, front = tuple(policy_returns(study)), tuple(front_rows(study))
     return Findings(
         study=study,
         headline=verdict_sentence(evaluation, improvement, references),
@@ -94,6 +100,9 @@ def gather(study: Study) -> Findings:
         more_weaknesses=len(top_weaknesses(evaluation, len(evaluation.verdicts))) - len(cards),
         rules=tuple(rule_rows(study)),
         steps=tuple(step_rows(study)),
+        sources=source_rows(study),
+        front=front,
+        front_scale=interval_scale([effect for _, effect in front] or [improvement.effect]),
         importances=tuple(importance_tabs(study)),
         groups=tuple(group_rows(study)),
         baselines=tuple(baseline_rows(study)),

@@ -42,8 +42,9 @@ class MiningSettings:
     sampled: Annotated[float, "Share of the other states from which rules are learned."] = 1.0
     importance: Annotated[
         str,
-        'How the importance of features is found: "lime", "none" (all features count the same), or the name of a '
-        "method of your own.",
+        'How the importance of features is found: "lime", "surrogate" (permutation importance of a model that predicts '
+        "the policy's choice; it takes LIME's place where the policy does not see the features), "
+        '"none" (all features count the same), or the name of a method of your own.',
     ] = "lime"
     lime_states: Annotated[int, "How many states LIME explains."] = 100
     lime_samples: Annotated[int, "Samples that LIME draws for each state."] = 5000
@@ -245,7 +246,7 @@ class SearchSettings:
 
     budget: Annotated[
         int,
-        "Environment steps that the search may take. 0: 15 million in environments that are stepped in whole batches, "
+        "Environment steps that the search may take. 0: 4 million in environments that are stepped in whole batches, "
         "elsewhere as many as the other rule sets take at most.",
     ] = 0
     beam: Annotated[int, "Rule sets that are refined in each round: the best ones."] = 12

@@ -93,7 +93,7 @@ class StudySettings:
                 episodes=25,
                 confirmation_episodes=50,
             ),
-            search=SearchSettings(budget=1_500_000),
+            search=SearchSettings(budget=400_000),
             improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4, beginnings=1),
             references=ReferenceSettings(episodes=50),
             baselines=BaselineSettings(random_tests=10),
