@@ -20,7 +20,7 @@ from legible.distillation.rounds import Learner, Player, Progress, RoundCheck, b
 from legible.distillation.student import why_not_distilled
 from legible.distillation.teacher import Teacher
 from legible.engines import Engine, InProcess
-from legible.environments import EnvironmentSpec, resolve_names
+from legible.environments import EnvironmentSpec, feature_map_of, resolve_names
 from legible.errors import LegibleError
 from legible.evaluation import Runner, Sample
 from legible.evaluation.units import UnitResult, run_units
@@ -235,7 +235,7 @@ def check_distillable(guided: GuidedPolicy, environment: EnvironmentSpec) -> Non
     env = environment.make()
     try:
         check_studied(guided.network, env)
-        names = resolve_names(env).space.names
+        names = guided.space.names if feature_map_of(environment) else resolve_names(env).space.names
     finally:
         env.close()
     if len(names) != len(guided.space.names):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from legible.distillation import Distillation, RoundCheck, distil_policy, write_network
 from legible.distillation.distil import check_distillable, check_name, check_output
 from legible.engines import Engine
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, with_features
 from legible.errors import LegibleError
 from legible.guidance import GuidedPolicy
 from legible.play import environment_for
@@ -156,4 +156,5 @@ def _environment_of(guided: GuidedPolicy, environment: str | EnvironmentSpec | N
         written = getattr(network, "metadata", {}).get("environment")
         environment = EnvironmentSpec(known, dict(written.get("arguments", {})) if isinstance(written, dict) else {})
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
-    return environment_for(network, spec)
+    spec = environment_for(network, spec)
+    return spec if guided.features is None else with_features(spec, guided.features)
