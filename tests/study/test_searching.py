@@ -111,7 +111,7 @@ def test_what_a_search_came_to(finished: Study) -> None:
 def test_nothing_is_searched_where_a_study_is_only_read(tmp_path: Path) -> None:
     made = study(tmp_path)
     made.mine()
-    with pytest.raises(NotDoneError, match="have not been played yet"):
+    with pytest.raises(NotDoneError, match="no rules have been searched yet"):
         _ = made.evaluation
 
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from legible.errors import LegibleError
@@ -25,11 +25,16 @@ from legible.hypotheses import (
     others_name,
     source_names,
 )
+from legible.play import Known
 from legible.rules import Rule, RuleSet
-from legible.study.estimate import search_budget
+from legible.study.estimate import guess_known, search_budget
 
 if TYPE_CHECKING:
     from legible.study.study import Study
+
+
+# What a search plays begins where guidance parts from the policy: so many times as many episodes as whole ones.
+EPISODES_OF_A_SEARCH = 1.5
 
 
 def sources_of(study: Study, rules: tuple[Rule, ...]) -> dict[str, Hypotheses]:
@@ -57,6 +62,13 @@ def sources_of(study: Study, rules: tuple[Rule, ...]) -> dict[str, Hypotheses]:
         search = KeptSearch(study)
         opened[SEARCHED] = search.source(lambda: open_sources([SEARCHED], known)[SEARCHED])
     return opened
+
+
+def known_before_testing(study: Study) -> Known:
+    """What is known, or guessed, of the rule sets of a study before any of them is played."""
+    known, length = guess_known(len(study.rule_sets)), float(study.experiences.lengths.mean())
+    budget = search_budget(study.settings, study.environment, known.rule_sets, length)
+    return replace(known, searched=round(EPISODES_OF_A_SEARCH * budget / length))
 
 
 class KeptSearch:
