@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks.planted import Pool
 from legible.evaluation.changed import changed_mean_p, largest_loss, resamples_for
-from legible.evaluation.confirmation import changes_to_confirm
+from legible.evaluation.confirmation import Expectation, changes_to_confirm
 from legible.evaluation.pairs import FIRST_LOOK, MOST_GROWTH
 from legible.evaluation.racing import FEWEST, Rung, is_dropped, is_sure, is_worth_confirming
 from legible.evaluation.recorded import RECORD_EPISODES
@@ -96,7 +96,7 @@ def race_study(pool: Pool, settings: EvaluationSettings, seed: int, *, planted: 
     if not candidates:
         return Outcome(found=False, false=False, steps=steps)
     fresh = _Stage(pool, settings.confirmation_seeds, rng)
-    goals = [changes_to_confirm(share, settings) for share in shares]
+    goals = [changes_to_confirm(Expectation(share), settings) for share in shares]
     played = [_Raced(fresh, of) for of in candidates]
     changed = [one.play(goal) if goal else np.empty(0) for one, goal in zip(played, goals, strict=True)]
     loss, resamples = largest_loss(changed), resamples_for(len(candidates), settings.alpha)
