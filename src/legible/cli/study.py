@@ -18,6 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from legible.cli.choice import StudyChoice, open_study
+from legible.cli.composition import composition_data, print_composition
 from legible.cli.drawing import Bars, out, print_json, say, table
 from legible.cli.options import (
     PATH,
@@ -189,11 +190,16 @@ def improve(choice: StudyChoice) -> None:
         return
     console = out()
     rows = [
-        (_words(study, step.rule_set), with_error(step.mean, step.error), "yes" if step.accepted else "no")
+        (
+            _words(study, step.rule_set),
+            with_error(step.mean, step.error),
+            "left out" if step.is_removal else "yes" if step.accepted else "no",
+        )
         for step in improvement.steps
     ]
     if rows:
-        console.print(table(("Tried", "Mean return", "Kept"), rows, right=("Mean return",)))
+        console.print(table(("Tried", "Mean return then", "Kept"), rows, right=("Mean return then",)))
+    print_composition(study)
     _print_figures(study)
     console.print(verdict_sentence(study.evaluation, improvement, references), soft_wrap=True, markup=False)
     if len(improvement.composition):
@@ -385,6 +391,7 @@ def _print_findings(study: Study) -> None:
         console.print("Which rules of a set make the difference was not played: it takes longer than all the rest.")
     console.print()
     _print_figures(study)
+    print_composition(study)
     _print_sources(study)
     for note in (*study.evaluation.notes, *study.references.notes):
         console.print(note, soft_wrap=True, markup=False)
@@ -526,6 +533,7 @@ def _improvement(study: Study) -> dict[str, Any]:
         "guided": improvement.guided,
         "effect": improvement.effect,
         "composition": [rule.text(space) for rule in improvement.composition.rules],
+        **composition_data(study),
         "steps": len(improvement.steps),
         "accepted": len(improvement.rule_sets),
         "objective": improvement.evaluation_settings.objective,
@@ -548,6 +556,7 @@ def _summary(study: Study) -> dict[str, Any]:
         "evaluation": _shares(study.evaluation),
         "sources": [row.to_dict() for row in source_rows(study)],
         "improvement": _improvement(study),
+        "features": list(study.space.names),
         "relations": len(study.relations),
         **({"mistakes": study.mistakes.to_dict()} if study.has_mistakes else {}),
     }

@@ -410,13 +410,20 @@ def _candidates(found: Race, settings: EvaluationSettings) -> list[int]:
 
 def _expectation(found: Race, entry: _Entry, tests: int, alpha: float) -> Expectation:
     """What the race lets expect of a rule set on fresh seeds."""
-    here, evidence = found.standing(entry), found.evidence(entry)
-    needed = 0.0
-    if evidence.difference > 0.0:
-        wanted = float(stats.norm.isf(alpha / tests) + stats.norm.ppf(POWER))
-        changed = int(found.pairs(entry).changed.sum())
-        needed = changed * (wanted * here.error / evidence.difference) ** 2
-    return Expectation(found.share(entry), math.ceil(needed))
+    here, changed = found.standing(entry), int(found.pairs(entry).changed.sum())
+    needed = changes_for_power(changed, found.evidence(entry).difference, here.error, tests, alpha)
+    return Expectation(found.share(entry), needed)
+
+
+def changes_for_power(changed: int, difference: float, error: float, tests: int, alpha: float) -> int:
+    """How many changed episodes show a difference with a power of 80 %, if no other of some tests finds anything.
+
+    `error` is its standard error on as many episodes as were `changed`. 0 where there is no difference to show.
+    """
+    if difference <= 0.0:
+        return 0
+    wanted = float(stats.norm.isf(alpha / tests) + stats.norm.ppf(POWER))
+    return math.ceil(changed * (wanted * error / difference) ** 2)
 
 
 def _verdicts(found: Race, candidates: Sequence[int], alpha: float) -> list[Verdict]:

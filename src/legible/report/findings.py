@@ -10,6 +10,7 @@ from typing import Any
 
 from legible.evaluation import Evaluation, References
 from legible.evaluation.figures import figure_table
+from legible.evaluation.statistics import Effect
 from legible.explanation import is_repair, top_weaknesses, verdict_sentence
 from legible.improvement import Improvement
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
@@ -24,6 +25,7 @@ from legible.report.tables import (
     SeedRow,
     StepRow,
     baseline_rows,
+    front_rows,
     rule_rows,
     seed_rows,
     step_rows,
@@ -56,6 +58,8 @@ class Findings:
     rules: tuple[RuleRow, ...]
     steps: tuple[StepRow, ...]
     sources: tuple[SourceRow, ...]
+    front: tuple[tuple[str, Effect], ...]
+    front_scale: Scale
     importances: tuple[ImportanceTab, ...]
     groups: tuple[tuple[str, float], ...]
     baselines: tuple[BaselineRow, ...]
@@ -76,7 +80,7 @@ def gather(study: Study) -> Findings:
     ]
     effects = [effect for card in cards for _, effect in card.effects]
     mistakes = gather_mistakes(study, len(replays.data), replays.room)
-    returns = tuple(policy_returns(study))
+    returns, front = tuple(policy_returns(study)), tuple(front_rows(study))
     return Findings(
         study=study,
         headline=verdict_sentence(evaluation, improvement, references),
@@ -97,6 +101,8 @@ def gather(study: Study) -> Findings:
         rules=tuple(rule_rows(study)),
         steps=tuple(step_rows(study)),
         sources=source_rows(study),
+        front=front,
+        front_scale=interval_scale([effect for _, effect in front] or [improvement.effect]),
         importances=tuple(importance_tabs(study)),
         groups=tuple(group_rows(study)),
         baselines=tuple(baseline_rows(study)),
