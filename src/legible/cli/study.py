@@ -392,6 +392,7 @@ def _print_findings(study: Study) -> None:
     console.print()
     _print_figures(study)
     print_composition(study)
+    _print_sources(study)
     for note in (*study.evaluation.notes, *study.references.notes):
         console.print(note, soft_wrap=True, markup=False)
     play = study.settings.play
@@ -405,6 +406,17 @@ def _print_findings(study: Study) -> None:
         console.print()
         print_mistakes(study)
     console.print()
+
+
+def _print_sources(study: Study) -> None:
+    """How many rule sets of each source were tried, confirmed and used, and what they cost; nothing for one source."""
+    from legible.study.sources import source_rows  # noqa: PLC0415
+
+    rows = source_rows(study)
+    if len(rows) > 1:
+        columns = ("Where it came from", "Tried", "On fresh seeds", "Confirmed", "Used", "Steps")
+        cells = [(r.source, *map(number, (r.tried, r.entered, r.confirmed, r.used, r.steps))) for r in rows]
+        out().print(table(columns, cells, right=columns[1:]))
 
 
 def _doubt(study: Study) -> str:
@@ -534,6 +546,7 @@ def _improvement(study: Study) -> dict[str, Any]:
 
 def _summary(study: Study) -> dict[str, Any]:
     from legible.explanation import verdict_sentence  # noqa: PLC0415
+    from legible.study.sources import source_rows  # noqa: PLC0415
 
     return {
         **about(study),
@@ -541,7 +554,9 @@ def _summary(study: Study) -> dict[str, Any]:
         "references": study.references.to_rows(),
         "weaknesses": [explanation.to_dict() for explanation in study.explanations],
         "evaluation": _shares(study.evaluation),
+        "sources": [row.to_dict() for row in source_rows(study)],
         "improvement": _improvement(study),
+        "features": list(study.space.names),
         "relations": len(study.relations),
         **({"mistakes": study.mistakes.to_dict()} if study.has_mistakes else {}),
     }

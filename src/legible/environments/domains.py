@@ -86,6 +86,9 @@ class Domain:
         How a relation is checked: a ``module:function`` or class that takes
         `legible.relations.check.answers.CheckInputs` and the bare environment and returns a
         `legible.relations.check.answers.Checker`.
+    training
+        How policies are trained: a ``module:function`` that takes an id and the name of an algorithm and returns a
+        `legible.training.Preset`, or None where it has none.
     """
 
     name: str
@@ -97,6 +100,7 @@ class Domain:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     scene: str = ""
     checker: str = ""
+    training: str = ""
 
     def covers(self, environment: str | Env) -> bool:
         """Whether an id, or an environment that was made, belongs to the domain."""
@@ -272,6 +276,7 @@ register_domain(
         },
         scene="legible.report.scenes:PacmanScene",
         checker="legible.relations.check.pacman:PacmanChecker",
+        training="legible.training.presets:pacman_preset",
     )
 )
 
@@ -299,6 +304,7 @@ register_domain(
             ("(legible|farama)/Roundabout|roundabout", "mirror-roundabout", True),
         ),
         scene="legible.report.scenes:road_scene",
+        training="legible.training.presets:highway_preset",
     )
 )
 

@@ -57,7 +57,7 @@ class Stage:
         Number of its block of seeds. Numbers are never given anew: they decide the seeds of finished studies.
     step
         The step of a study that plays it: "collect", "evaluate", "improve", "compare", "explain",
-        "mistakes" or "baseline".
+        "mistakes" or "baseline"; "distil" is what comes after.
     purpose
         What its episodes are for, in the report's table of seeds and in the documents.
     seeds
@@ -329,6 +329,15 @@ for _stage in (
         "futures of single decisions, from the decision on, the same for all choices",
         lambda settings, known: FUTURES * settings.mistakes.decisions if _of_mistakes(settings, known) else 0,
         lambda *_: 0,  # parts of episodes: their budget is one of steps
+    ),
+    *(
+        Stage(name, block, "distil", purpose, lambda *_: 0, lambda *_: 0)  # after a study, if at all
+        for name, block, purpose in (
+            ("distillation", 14, "states that a network without rules learns from"),
+            ("distillation check", 15, "when that stops, and which network is kept"),
+            ("distilled", 16, "the figures that are quoted: the policy, guided, and the network without rules"),
+            ("rounds", 17, "the networks of all rounds of mending, on the same seeds"),
+        )
     ),
 ):
     declare_stage(_stage)

@@ -32,6 +32,7 @@ from legible.report.tables import (
 )
 from legible.report.weakness_cards import WeaknessCard, explain_shown, weakness_card
 from legible.study import Study
+from legible.study.sources import SourceRow, source_rows
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Findings:
     more_weaknesses: int
     rules: tuple[RuleRow, ...]
     steps: tuple[StepRow, ...]
+    sources: tuple[SourceRow, ...]
     front: tuple[tuple[str, Effect], ...]
     front_scale: Scale
     importances: tuple[ImportanceTab, ...]
@@ -98,6 +100,7 @@ def gather(study: Study) -> Findings:
         more_weaknesses=len(top_weaknesses(evaluation, len(evaluation.verdicts))) - len(cards),
         rules=tuple(rule_rows(study)),
         steps=tuple(step_rows(study)),
+        sources=source_rows(study),
         front=front,
         front_scale=interval_scale([effect for _, effect in front] or [improvement.effect]),
         importances=tuple(importance_tabs(study)),
