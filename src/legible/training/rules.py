@@ -123,6 +123,7 @@ class TrainingRules:
     @classmethod
     def of(cls, guided: GuidedPolicy) -> TrainingRules:
         """The rules of a guided policy."""
+        guided.check_sees_observations("a policy cannot be trained with these rules")
         layers: list[RuleLayer] = []
         policy = guided
         while True:
