@@ -218,8 +218,8 @@ def test_rules_from_a_study_and_a_policy(legible, studied, place, tmp_path) -> N
     said = legible("explain", tmp_path / "s", "--trust", "--engine", "inline")
     assert "Where it came from" in said.out
     refused = legible("run", *words_for(place, tmp_path / "t"), "--rules-from", tmp_path / "nowhere")
-    assert refused.code == 1
-    assert "nowhere" in refused.err
+    assert refused.code == 2
+    assert "nowhere: no such file" in refused.err
 
 
 def test_steps_that_are_missing_are_done_first(legible, place, tmp_path) -> None:
