@@ -16,6 +16,7 @@ from legible.settings.sections import (
     FEWEST_CHANGES,
     MOST_FAILED,
     SINGLE_BATCH,
+    SINGLE_COMPOSING,
     SINGLE_STEPS,
     SINGLE_UNIT,
     BaselineSettings,
@@ -103,12 +104,14 @@ class StudySettings:
     def for_single_environments(self) -> StudySettings:
         """Return these settings with units of work that suit environments which cannot be stepped in whole batches.
 
-        Their units are smaller: less is lost when a run is stopped, and progress is seen sooner.
+        Their units are smaller: less is lost when a run is stopped, and progress is seen sooner. Fewer seeds compose:
+        every one is a whole episode.
         """
+        composing = min(self.improvement.episodes, SINGLE_COMPOSING)
         return replace(
             self,
             play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT),
-            improvement=replace(self.improvement, beginnings=1),
+            improvement=replace(self.improvement, episodes=composing, beginnings=1),
             mistakes=replace(self.mistakes, steps=self.mistakes.steps // SINGLE_STEPS),
         )
 
