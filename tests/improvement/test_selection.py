@@ -187,7 +187,7 @@ def test_steps_are_counted() -> None:
 
 
 def test_what_fresh_seeds_confirmed_joins_more_easily_and_the_check_still_judges() -> None:
-    """An effect of a tenth of the spread on 200 episodes of each half: too little for the test, enough to go on with."""
+    """An effect of a tenth of the spread, 200 episodes a half: too little for the test, enough to go on with."""
 
     def joined(world: int, *, confirmed: bool) -> Improvement:
         play = DrawnPlay({rule(0): noise(10.0, 1.0)}, world=world)
