@@ -17,6 +17,7 @@ import pytest
 import seen_worlds
 import turning_world
 from legible import cli
+from legible.distillation.distil import check_distillable
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, FeaturedSpec, UntrustedCodeError
 from legible.errors import LegibleError
@@ -33,6 +34,7 @@ from legible.settings import (
     StudySettings,
 )
 from legible.study import Study
+from legible.training.rules import TrainingRules
 
 PICTURES, GOALS = "seen_worlds:PictureWorld", "seen_worlds:GoalWorld"
 BEFORE = FeatureSpace.from_dict({"derived": {"before": "last_action"}})
@@ -273,6 +275,10 @@ def test_guided_policies_with_a_memory_are_saved(tmp_path: Path) -> None:
     from legible.rules import parse_rule
 
     guided = GuidedPolicy(policy, [parse_rule("+GoOn <- before = 1", derived)], derived)
+    with pytest.raises(LegibleError, match=r"cannot be trained with these rules: these rules see more than"):
+        TrainingRules.of(guided)
+    with pytest.raises(LegibleError, match=r"cannot be distilled: these rules see more than the policy's observation"):
+        check_distillable(guided, EnvironmentSpec("turning_world:TurningWorld"))
     guided.save(tmp_path / "guided.safetensors")
     loaded = GuidedPolicy.load(tmp_path / "guided.safetensors")
     assert loaded.space == derived
