@@ -95,7 +95,7 @@ class StudySettings:
                 confirmation_episodes=50,
             ),
             search=SearchSettings(budget=400_000),
-            improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4, beginnings=1),
+            improvement=ImprovementSettings(episodes=300, final_episodes=200, most_candidates=4, beginnings=1),
             references=ReferenceSettings(episodes=50),
             baselines=BaselineSettings(random_tests=10),
             mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),
