@@ -168,7 +168,7 @@ def evaluate(choice: StudyChoice) -> None:
     _print_verdicts(study)
     for note in evaluation.notes:
         console.print(note, soft_wrap=True)
-    console.print(verdict_sentence(evaluation), soft_wrap=True, markup=False)
+    console.print(verdict_sentence(evaluation, weaknesses=study.weaknesses), markup=False)
     _remark_on_relations(study)
     _next(study, "improve")
 
@@ -177,8 +177,6 @@ def evaluate(choice: StudyChoice) -> None:
 @study_command()
 def improve(choice: StudyChoice) -> None:
     """Compose the rule sets that help into a guided policy, and measure it on fresh seeds."""
-    from legible.explanation import verdict_sentence  # noqa: PLC0415
-
     with working(choice) as study:
         _announce(study, choice, without=("explain", "mistakes"))
         improvement, references = study.improve(), study.play_references()
@@ -193,7 +191,7 @@ def improve(choice: StudyChoice) -> None:
     if rows:
         console.print(table(("Tried", "Mean return", "Kept"), rows, right=("Mean return",)))
     _print_figures(study)
-    console.print(verdict_sentence(study.evaluation, improvement, references), soft_wrap=True, markup=False)
+    console.print(study.conclusion.text, markup=False)
     if len(improvement.composition):
         console.print(f"Rules of the guided policy: {study.folder / 'composition.json'}", soft_wrap=True, markup=False)
     _next(study, "report")
@@ -358,12 +356,11 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
 
 
 def _print_findings(study: Study) -> None:
-    """The verdict, the most telling weaknesses in words, and what relations would add."""
-    from legible.explanation import verdict_sentence  # noqa: PLC0415
-
-    console, explanations = out(), study.explanations
-    verdict = verdict_sentence(study.evaluation, study.improvement, study.references)
-    console.print(f"\n[bold]{escape(verdict)}[/]", soft_wrap=True)
+    """The conclusion, the most telling weaknesses in words, what guidance costs, and what relations would add."""
+    console, explanations, conclusion = out(), study.explanations, study.conclusion
+    console.print(f"\n[bold]{escape(conclusion.headline)}[/]")
+    for sentence in conclusion.sentences:
+        console.print(sentence, markup=False)
     if any(explanation.verdict.is_confirmed for explanation in explanations):
         console.print("\nThe most telling weaknesses:" if len(explanations) > 1 else "\nThe most telling weakness:")
     elif explanations:
@@ -519,11 +516,13 @@ def _improvement(study: Study) -> dict[str, Any]:
 
 
 def _summary(study: Study) -> dict[str, Any]:
-    from legible.explanation import verdict_sentence  # noqa: PLC0415
-
+    conclusion = study.conclusion
     return {
         **about(study),
-        "verdict": verdict_sentence(study.evaluation, study.improvement, study.references),
+        "headline": conclusion.headline,
+        "verdict": conclusion.text,
+        "confirmed_weaknesses": sum(group.is_confirmed for group in study.weaknesses),
+        "before_you_deploy": study.deployment.to_dict(),
         "references": study.references.to_rows(),
         "weaknesses": [explanation.to_dict() for explanation in study.explanations],
         "evaluation": _shares(study.evaluation),

@@ -86,6 +86,8 @@ class Domain:
         How a relation is checked: a ``module:function`` or class that takes
         `legible.relations.check.answers.CheckInputs` and the bare environment and returns a
         `legible.relations.check.answers.Checker`.
+    success
+        What counts as success, to follow "an episode succeeds when".
     """
 
     name: str
@@ -97,6 +99,7 @@ class Domain:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     scene: str = ""
     checker: str = ""
+    success: str = ""
 
     def covers(self, environment: str | Env) -> bool:
         """Whether an id, or an environment that was made, belongs to the domain."""
@@ -272,6 +275,7 @@ register_domain(
         },
         scene="legible.report.scenes:PacmanScene",
         checker="legible.relations.check.pacman:PacmanChecker",
+        success="PAC-Man has eaten all food before a ghost catches it or time is up",
     )
 )
 
@@ -299,6 +303,7 @@ register_domain(
             ("(legible|farama)/Roundabout|roundabout", "mirror-roundabout", True),
         ),
         scene="legible.report.scenes:road_scene",
+        success="ego has not crashed by its end and, at the intersection, has arrived",
     )
 )
 

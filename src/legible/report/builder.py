@@ -58,7 +58,7 @@ def render(findings: Findings) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    for name in ("number", "signed", "percent", "p_value", "with_error", "counted", "capitalise"):
+    for name in ("number", "signed", "percent", "p_value", "with_error", "counted", "capitalise", "unbroken"):
         environment.filters[name] = _filter(getattr(formatting, name))
     return environment.get_template("report.html.j2").render(
         f=findings,

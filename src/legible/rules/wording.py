@@ -1,6 +1,7 @@
 """Rules in plain English, made of the words that features and actions bring along.
 
 - `describe_rule`: "avoids going north when north is a wall", or as advice: "do not go north when north is a wall".
+- `describe_rule_briefly`: the same in about 15 words, for titles.
 - `describe_condition`, `describe_conditions`: the part after "when".
 - `describe_rule_set`: a rule with what it generalises to; `representative_rule`: the rule that a set is described by.
 - `gerund`, `third_person`: "go north" as "going north" and "goes north".
@@ -244,6 +245,33 @@ def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
         does = third_person(action) if rule.polarity == "+" else f"avoids {gerund(action)}"
         return f"{does} when {when}"
     return f"always {third_person(action)}" if rule.polarity == "+" else f"never {third_person(action)}"
+
+
+def describe_rule_briefly(rule: Rule, space: FeatureSpace, mood: Mood = "habit", most_words: int = 15) -> str:
+    """Say a rule in about so many words: some of its conditions, and how many more there are.
+
+    What there is tells more than what there is not, so conditions in the positive come first.
+
+    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible.rules import parse_rule
+    >>> space = pacman_features(2)
+    >>> rule = parse_rule("+East <- not ghost0.scared & food.east & open.east & pacman.x <= 3", space)
+    >>> describe_rule_briefly(rule, space)
+    'goes east when the path to the closest food starts east (and three more conditions)'
+    """
+    whole = describe_rule(rule, space, mood)
+    phrases = [describe_condition(c, space[c.feature]) for c in rule.conditions]
+    told = [(bool(_NEGATION.search(phrase)), i) for i, phrase in enumerate(phrases) if phrase]
+    if len(whole.split()) <= most_words or len(told) < 2:
+        return whole
+    order = [i for _, i in sorted(told)]
+    for count in range(len(order) - 1, 0, -1):
+        kept = Rule(rule.polarity, rule.action, tuple(rule.conditions[i] for i in sorted(order[:count])))
+        left = len(order) - count
+        text = f"{describe_rule(kept, space, mood)} (and {in_words(left)} more condition{'s' if left > 1 else ''})"
+        if len(text.split()) <= most_words + 4:  # the words in brackets are read at a glance
+            break
+    return text
 
 
 def _advise(action: str, positive: bool, *, always: bool) -> str:

@@ -19,7 +19,6 @@ from legible.engines import Engine, LocalProcesses
 from legible.environments import EnvironmentSpec, resolve_names
 from legible.evaluation import Evaluation, References, Runner, evaluate
 from legible.evaluation.units import Setup, usual_rows
-from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
 from legible.features import FeatureSpace, deciles
 from legible.guidance import GuidedPolicy
 from legible.improvement import Improvement, improve
@@ -47,6 +46,7 @@ from legible.study.baselines import (
 from legible.study.choices import cut_experiences, player_of, read_relations
 from legible.study.collecting import collect_in_units
 from legible.study.estimate import expected_episodes, settings_for
+from legible.study.explaining import ExplainsWeaknesses
 from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
@@ -60,7 +60,7 @@ _REPORT = "legible.report:write_report"  # the report knows the study, so the st
 T = TypeVar("T")
 
 
-class Study(LooksForMistakes):
+class Study(LooksForMistakes, ExplainsWeaknesses):
     """One study of one policy in one environment.
 
     Parameters
@@ -521,41 +521,7 @@ class Study(LooksForMistakes):
     def _compare_references(self) -> References:
         return compare_with_references(self, self._others.references(load=not self._reading))
 
-    # Explanations, and the report.
-
-    def explain(self) -> tuple[WeaknessExplanation, ...]:
-        """Put the most telling weaknesses into words, with what each of their rules adds (see `leaves_rules_out`)."""
-        self.evaluate()
-        return self._do("explanations", self._explain)
-
-    @property
-    def explanations(self) -> tuple[WeaknessExplanation, ...]:
-        """The most telling weaknesses in words."""
-        return self._read("explanations", self._explain)
-
-    def _explain(self) -> tuple[WeaknessExplanation, ...]:
-        return explain_weaknesses(
-            self.setup(),
-            self.evaluation,
-            self.mining,
-            self.experiences,
-            seed=self.seed,
-            leave_out=self.leaves_rules_out,
-            min_kept=self.settings.mining.min_accuracy,
-            run=self.runner("explanation"),
-        )
-
-    @property
-    def leaves_rules_out(self) -> bool:
-        """Whether explanations play rule sets without each of their rules: unless that takes longer than evaluating.
-
-        Rule sets of environments with many exchangeable things, such as vehicles, are large.
-        """
-        evaluation = self.evaluation
-        rules = sum(len(verdict.rule_set) for verdict in top_weaknesses(evaluation))
-        known = Known(len(evaluation.verdicts), len(evaluation.weaknesses))
-        most = sum(STAGES[name].episodes(self.settings, known) for name in ("screening", "racing"))
-        return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= most
+    # The report.
 
     def write_report(
         self, path: str | Path | None = None, *, others: Mapping[str, str | Path | Policy] | None = None
