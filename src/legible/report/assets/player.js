@@ -33,7 +33,7 @@ class PacmanDrawer {
     const row = this.frames.places[t];
     this.pacman(g, row[0], -row[1], row[2], t);
     for (let i = 3, k = 0; i < row.length; i += 4, k++)
-      this.ghost(g, row[i] / 2, -row[i + 1] / 2, row[i + 2], row[i + 3], GHOSTS[k % GHOSTS.length]);
+      this.ghost(g, row[i] / 2, -row[i + 1] / 2, row[i + 2], row[i + 3], GHOSTS[k % GHOSTS.length], k);
   }
 
   walls(g) {
@@ -66,7 +66,7 @@ class PacmanDrawer {
     g.fill();
   }
 
-  ghost(g, x, y, heading, timer, colour) {
+  ghost(g, x, y, heading, timer, colour, number) {
     const flashing = timer > 0 && timer <= FRIGHT_ENDS && timer % 2 === 1;
     g.fillStyle = timer === 0 ? colour : flashing ? "#ebebf5" : "#283ce6";
     g.beginPath();
@@ -80,7 +80,21 @@ class PacmanDrawer {
       g.fillStyle = "#fff"; this.disc(g, x + side, y - 0.1, 0.12);
       g.fillStyle = "#141e78"; this.disc(g, x + side + 0.05 * dx, y - 0.1 + 0.05 * dy, 0.07);
     }
+    label(g, x, y + 0.2, number, 0.4, flashing ? "#283ce6" : "#fff"); // as rules call it
   }
+}
+
+function label(g, x, y, text, size, colour) {
+  // In pixels, not in the drawing's units: letters smaller than a pixel are not drawn well.
+  const t = g.getTransform(), point = new DOMPoint(x, y).matrixTransform(t);
+  g.save();
+  g.setTransform(1, 0, 0, 1, 0, 0);
+  g.font = `bold ${Math.max(9, size * t.a)}px system-ui, sans-serif`;
+  g.textAlign = "center";
+  g.textBaseline = "middle";
+  g.fillStyle = colour;
+  g.fillText(text, point.x, point.y);
+  g.restore();
 }
 
 class RoadDrawer {
@@ -101,8 +115,10 @@ class RoadDrawer {
     g.fillStyle = "#e69628";
     for (const [x, y] of layout.obstacles)
       g.fillRect(x - camera - layout.obstacle[0] / 2, y - layout.obstacle[1] / 2, ...layout.obstacle);
-    for (let i = row.length - 4; i > 0; i -= 4) // ego, the first, on top
+    for (let i = row.length - 5; i > 0; i -= 5) // ego, the first, on top
       this.vehicle(g, row[i] / 10, row[i + 1] / 10, row[i + 2] / 100, row[i + 3], i === 1);
+    for (let i = row.length - 5; i > 1; i -= 5) // the numbers that rules call them by, beside them
+      if (row[i + 4]) label(g, row[i] / 10, row[i + 1] / 10, row[i + 4], layout.vehicle[1] * 1.1, "#fff");
   }
 
   lanes(g, camera) {
