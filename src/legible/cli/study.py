@@ -277,40 +277,48 @@ _BASELINE_NAMES = {"block": "random tests, blocking", "enforce": "random tests, 
 @click.command
 @click.argument("first", metavar="DIR", type=PATH, help="Folder of a study.")
 @click.argument("second", metavar="DIR", type=PATH, help="Folder of another.")
+@click.option(
+    "--episodes",
+    metavar="N",
+    type=click.IntRange(min=2),
+    default=500,
+    show_default=True,
+    help="Episodes of each policy with each rule set.",
+)
 @trust_option
 @json_option
 @verbose_option
-def compare(first: Path, second: Path, trust: bool, as_json: bool) -> None:
-    """Compare two studies: returns, rules and weaknesses that both have or only one. Missing steps are done first."""
+def compare(first: Path, second: Path, episodes: int, trust: bool, as_json: bool) -> None:
+    """Compare two studies by playing: what the rule sets of either do to both policies, on the same fresh seeds."""
     from legible.study.comparison import compare_studies  # noqa: PLC0415
 
     with Bars(quiet=as_json) as bars:
-        studies = [open_study(folder, trust=trust, progress=bars) for folder in (first, second)]
-        with studies[0].engine, studies[1].engine:
-            found = compare_studies(*studies)
+        one, two = (open_study(folder, trust=trust, progress=bars) for folder in (first, second))
+        with one.engine, two.engine:
+            found = compare_studies(one, two, episodes)
     if as_json:
         print_json(found.to_dict())
         return
     console = out()
-    sides: list[list[str]] = []
-    for study in studies:
-        e, i = study.evaluation, study.improvement
-        sides.append(
-            [
-                f"{study.environment.name}, {study.policy_name or 'policy'}",
-                with_error(i.base.mean, i.base.error),
-                str(len(study.mining.rules)),
-                f"{len(e.weaknesses)} ({len(e.confirmed)} confirmed)",
-                confidence_interval(i.effect.mean, i.effect.low, i.effect.high) if len(i.composition) else "none",
-            ]
+    console.print(f"[bold]{escape(found.headline())}[/]")
+    sides = [
+        (
+            str(study.folder),
+            study.policy_name or "policy",
+            with_error(sample.mean, sample.error),
+            f"{sum(group.is_confirmed for group in study.weaknesses)}",
         )
-    labels = ("Study", "Mean return, unguided", "Mined rules", "Weaknesses", "Gain by guidance")
-    rows = list(zip(labels, *sides, strict=True))
-    console.print(table(("", str(first), str(second)), rows))
+        for study, sample in zip((one, two), found.base, strict=True)
+    ]
+    console.print(table(("Study", "Policy", "Mean return, unguided", "Confirmed weaknesses"), sides))
+    columns, rows = found.table()
+    if rows:
+        console.print(f"What rule sets change in the mean return, on {found.episodes} seeds (95 % CI):")
+        console.print(table(columns, rows))
     for title, sentences in found.paragraphs():
         console.print(f"[bold]{escape(title)}[/]")
         for sentence in sentences:
-            console.print(f"  • {escape(sentence)}", soft_wrap=True)
+            console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 2)))
 
 
 @click.command

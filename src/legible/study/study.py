@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 
 from legible.engines import Engine, LocalProcesses
 from legible.environments import EnvironmentSpec, resolve_names
-from legible.evaluation import Evaluation, References, Runner, evaluate
+from legible.evaluation import Evaluation, PlayedBlocks, References, Runner, evaluate, play_on_same_seeds
 from legible.evaluation.units import Setup, usual_rows
 from legible.features import FeatureSpace, deciles
 from legible.guidance import GuidedPolicy
@@ -490,6 +490,12 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         """The policy with the composition that `improve` found; without any rule where none helped."""
         rules, play = self.improvement.composition, self.settings.play
         return GuidedPolicy(self.policy, rules, self.space, precedence=play.precedence, enforce=play.enforce, seed=seed)
+
+    def play_rule_sets(self, rule_sets: Sequence[RuleSet], seeds: Sequence[int]) -> PlayedBlocks:
+        """Play the policy alone and guided by each of some rule sets, all on the same seeds; the folder keeps it."""
+        setup, of = self.setup(rule_sets), (1 + len(rule_sets)) * len(seeds)
+        with self._folder.lock():
+            return play_on_same_seeds(setup, seeds, self.runner("comparison", of=of))
 
     # References.
 
