@@ -432,7 +432,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         rows = usual_rows(play) if self.settings.evaluation.method == "racing" else 0
         return Setup(self._player(), self.environment, tuple(treatments), play, rows)
 
-    def runner(self, *stages: str, of: int = 0, rule_sets: int = 0) -> Runner:
+    def runner(self, *stages: str, of: int = 0, rule_sets: int = 0, keep: bool = True) -> Runner:
         """Return how units are run for this study: on its engine, and no unit that the folder holds.
 
         Parameters
@@ -443,13 +443,15 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
             Episodes of all calls together, where they are known.
         rule_sets
             How many rule sets are raced, where that is known.
+        keep
+            Whether the folder keeps what is played.
         """
         return StageRunner(
             stages or ("episodes",),
             of,
             expected=expected_episodes(self.settings, rule_sets),
             engine=NoEngine(self.folder) if self._reading else self.engine,
-            store_of=self._folder.results,
+            store_of=self._folder.results if keep else lambda _: {},
             fingerprint=self.fingerprint,
             time_limit=self.settings.time_limit or None,
             most_failed=self.settings.most_failed,
@@ -492,10 +494,9 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         return GuidedPolicy(self.policy, rules, self.space, precedence=play.precedence, enforce=play.enforce, seed=seed)
 
     def play_rule_sets(self, rule_sets: Sequence[RuleSet], seeds: Sequence[int]) -> PlayedBlocks:
-        """Play the policy alone and guided by each of some rule sets, all on the same seeds; the folder keeps it."""
-        setup, of = self.setup(rule_sets), (1 + len(rule_sets)) * len(seeds)
-        with self._folder.lock():
-            return play_on_same_seeds(setup, seeds, self.runner("comparison", of=of))
+        """Play the policy alone and guided by each of some rule sets on the same seeds; the folder is not touched."""
+        of = (1 + len(rule_sets)) * len(seeds)
+        return play_on_same_seeds(self.setup(rule_sets), seeds, self.runner("comparison", of=of, keep=False))
 
     # References.
 
