@@ -10,6 +10,7 @@ from legible.errors import LegibleError
 from legible.features import Action, Feature, FeatureSpace, Intervals, deciles
 from legible.mining import Importance, MinedRule, Mining, exclusion, inclusion, judge_rules, mine
 from legible.mining import mining as module
+from legible.mining.merging import merge_slices
 from legible.mining.mining import _filter, absent_values
 from legible.play import Experiences, collect
 from legible.policies import load_policy
@@ -226,7 +227,7 @@ def test_numeric_conditions_are_intervals_of_the_deciles() -> None:
     policy = load_policy(
         lambda o: np.stack([o[:, 1] != -1.0, o[:, 1] == -1.0], axis=1) * 1.0, output="values", n_features=2, n_actions=2
     )
-    mining = mine(policy, seen, seed=0)
+    mining = mine(policy, seen, seed=0, settings=MiningSettings(plain_intervals=False))
     intervals = deciles(space, rows)
     for mined in mining.rules:
         for condition in mined.rule.conditions:
@@ -387,3 +388,37 @@ def test_zeros_of_what_is_not_there_are_a_value_of_their_own() -> None:
 def test_the_papers_settings_do_not_keep_them_apart() -> None:
     assert not MiningSettings.paper().padded_apart
     assert absent_values(experiences(np.zeros((20, 4)), np.zeros(20))) is None
+
+
+# --- Neighbouring slices ---------------------------------------------------------------------------------------------
+
+
+def sliced(low: float, high: float, action: int = 0, *others: Condition) -> Rule:
+    return Rule("+", action, (Condition(1, low, high), *others))
+
+
+def test_neighbouring_slices_that_say_the_same_are_one_rule() -> None:
+    light = Condition.equals(2, 1)
+    rules = [sliced(-np.inf, -0.5), sliced(0.0, 0.5, 0, light), sliced(-0.5, 0.0), sliced(0.5, np.inf, 0, light)]
+    assert merge_slices(rules) == [sliced(-np.inf, 0.0), sliced(0.0, np.inf, 0, light)]
+
+
+def test_what_differs_in_more_than_a_slice_stays_apart() -> None:
+    light, dark = Condition.equals(2, 1), Condition.equals(2, 0)
+    for rules in (
+        [sliced(0.0, 0.5), sliced(0.5, 1.0, 1)],
+        [sliced(0.0, 0.5), sliced(0.6, 1.0)],
+        [sliced(0.0, 0.5, 0, light), sliced(0.5, 1.0, 0, dark)],
+        [sliced(0.0, 0.5), sliced(0.5, 1.0, 0, light)],
+    ):
+        assert merge_slices(rules) == rules
+
+
+def test_slices_that_fill_the_whole_line_say_nothing() -> None:
+    light = Condition.equals(2, 1)
+    assert merge_slices([sliced(-np.inf, 0.0, 0, light), sliced(0.0, np.inf, 0, light)]) == [Rule("+", 0, (light,))]
+
+
+def test_the_papers_settings_leave_slices_and_ends_as_they_are() -> None:
+    assert not MiningSettings.paper().plain_intervals
+    assert MiningSettings().plain_intervals

@@ -219,13 +219,20 @@ def explain(choice: StudyChoice) -> None:
     type=PATH,
     help="Where the report goes; with DIR, --out says it, too. [default: report.html in the study's folder]",
 )
+@click.option(
+    "--watch",
+    metavar="SEED",
+    type=int,
+    multiple=True,
+    help="Seed of the final figure to show as a replay, too (plots/returns.csv lists them); may be given repeatedly.",
+)
 @other_option
-def report(choice: StudyChoice, html: Path | None, other: tuple[str, ...]) -> None:
+def report(choice: StudyChoice, html: Path | None, watch: tuple[int, ...], other: tuple[str, ...]) -> None:
     """Write the report: one HTML file that needs nothing else. Steps that are missing are done first."""
     choice, path = _report_path(choice, html)
     with working(choice) as study:
         _announce(study, choice, without=("mistakes",))
-        path = study.write_report(path, others=others(other))
+        path = study.write_report(path, others=others(other), watch=watch)
     if choice.as_json:
         print_json({**about(study), "report": path})
         return
@@ -391,6 +398,11 @@ def _print_findings(study: Study) -> None:
     more = spared if play.epsilon and not play.epsilon_when_guided else ""
     console.print(f"How it was played: {play.words}.{more}", soft_wrap=True)
     _remark_on_relations(study)
+    outlook = study.outlook
+    if outlook is not None:
+        console.print("\n[bold]What now?[/]")
+        for sentence in (*outlook.seen, *outlook.steps):
+            console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 1)))
     if study.has_mistakes:
         from legible.cli.mistakes import print_mistakes  # noqa: PLC0415
 
@@ -531,6 +543,7 @@ def _summary(study: Study) -> dict[str, Any]:
         "verdict": conclusion.text,
         "confirmed_weaknesses": sum(group.is_confirmed for group in study.weaknesses),
         "before_you_deploy": study.deployment.to_dict(),
+        "what_now": study.outlook,
         "references": study.references.to_rows(),
         "weaknesses": [explanation.to_dict() for explanation in study.explanations],
         "evaluation": _shares(study.evaluation),

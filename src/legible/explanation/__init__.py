@@ -3,6 +3,7 @@
 - `conclude`: a whole study in a few sentences, a `Conclusion`; `verdict_sentence`: the same as one text; `is_repair`,
   `imitated_reference`: what guidance is worth.
 - `weigh_deployment`: what gets better and worse with guidance, a `Deployment`.
+- `look_ahead`: what a study that confirmed nothing still says, and what to try next, an `Outlook`.
 - `group_weaknesses`: which rule sets are one weakness, each a `WeaknessGroup`.
 - `explain_weakness`, `explain_weaknesses`: weaknesses in words, each a `WeaknessExplanation`.
 - `knowledge_of`: for which of the generalised rules the policy does as they say ("knows it for north, not for east").
@@ -19,6 +20,7 @@ from legible.explanation.explain import explain_weakness, explain_weaknesses
 from legible.explanation.grouping import WeaknessGroup, group_weaknesses
 from legible.explanation.groups import Groups, feature_groups, group_shares
 from legible.explanation.knowledge import Knowledge, knowledge_of
+from legible.explanation.next_steps import Outlook, detectable_effect, look_ahead
 from legible.explanation.verdict import Conclusion, conclude, imitated_reference, is_repair, verdict_sentence
 from legible.explanation.weakness import Cause, StrongerRule, WeaknessExplanation, stronger_rules
 
@@ -30,11 +32,13 @@ __all__ = [
     "FigureChange",
     "Groups",
     "Knowledge",
+    "Outlook",
     "SeedLoss",
     "StrongerRule",
     "WeaknessExplanation",
     "WeaknessGroup",
     "conclude",
+    "detectable_effect",
     "explain_weakness",
     "explain_weaknesses",
     "feature_groups",
@@ -44,6 +48,7 @@ __all__ = [
     "is_repair",
     "knowledge_of",
     "leave_one_out",
+    "look_ahead",
     "stronger_rules",
     "verdict_sentence",
     "weigh_deployment",

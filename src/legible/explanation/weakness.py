@@ -244,7 +244,7 @@ class WeaknessExplanation:
         return f"Left alone, it does as this rule says in {percent(found.kept)} of {found.triggered} such states."
 
     def _contribution_sentence(self) -> str:
-        if len(self.contributions) < 2:
+        if len(self.contributions) < 2 or not self.verdict.is_confirmed:
             return ""
         found, told = self.significant_contributions, ObjectiveWords(self.objective)
         if not found:

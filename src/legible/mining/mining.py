@@ -26,6 +26,7 @@ from legible.features import FeatureSpace, Intervals, deciles
 from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.formatting import data_frame
 from legible.mining.importance import Importance
+from legible.mining.merging import merge_slices
 from legible.mining.methods import Bodies, find_importance, find_learner
 from legible.play import Experiences, one_thread
 from legible.policies import Policy
@@ -227,6 +228,9 @@ def mine(
     with _timed(seconds, "filter"):
         judged = judge_rules(rules, experiences, judging)
         kept, dropped = _filter(judged, settings)
+        if settings.plain_intervals:
+            # What is merged was kept in every slice, so it is as accurate as they are together.
+            kept = judge_rules(merge_slices(found.rule for found in kept), experiences, judging)
     return Mining(tuple(kept), space, intervals, importance, len(rules), dropped, seconds)
 
 

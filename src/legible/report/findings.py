@@ -11,7 +11,7 @@ from typing import Any
 
 from legible.evaluation import Evaluation, References
 from legible.evaluation.figures import figure_table
-from legible.explanation import Conclusion, Deployment, is_repair
+from legible.explanation import Conclusion, Deployment, Outlook, is_repair
 from legible.explanation.objective_words import ObjectiveWords
 from legible.improvement import Improvement
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
@@ -42,6 +42,7 @@ class Findings:
     conclusion: Conclusion
     deployment: Deployment
     objective: ObjectiveWords
+    outlook: Outlook | None
     way_of_playing: str
     evaluation: Evaluation
     improvement: Improvement
@@ -69,11 +70,11 @@ class Findings:
     mistakes: MistakeSection | None
 
 
-def gather(study: Study) -> Findings:
-    """Read everything out of a study whose steps are done; replays are recorded."""
+def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
+    """Read everything out of a study whose steps are done; replays are recorded, those of seeds to `watch`, too."""
     evaluation, improvement, references = study.evaluation, study.improvement, study.references
     explanations = explain_shown(study)
-    replays = gather_replays(study, [found.rule_set for found in explanations])
+    replays = gather_replays(study, [found.rule_set for found in explanations], watch)
     made = [
         weakness_card(found, study, replay) for found, replay in zip(explanations, replays.of_rule_sets, strict=True)
     ]
@@ -85,6 +86,7 @@ def gather(study: Study) -> Findings:
         study=study,
         conclusion=study.conclusion,
         deployment=study.deployment,
+        outlook=study.outlook,
         objective=ObjectiveWords(study.settings.evaluation.objective),
         way_of_playing=_way_of_playing(study),
         evaluation=evaluation,

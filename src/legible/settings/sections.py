@@ -73,6 +73,11 @@ class MiningSettings:
         "Whether things that are not there, whose features are padded with zeros, are kept apart from those at 0: a "
         "rule about the distance of a vehicle then asks for its presence.",
     ] = True
+    plain_intervals: Annotated[
+        bool,
+        "Whether intervals are as a person would write them: ends rounded as far as every recorded value stays in its "
+        "interval, and rules that say the same in neighbouring intervals drawn together.",
+    ] = True
 
     def __post_init__(self) -> None:
         for name in ("held_out", "sampled"):
@@ -109,6 +114,7 @@ class MiningSettings:
             prune_fraction=0.33,
             description_length_allowance=128.0,
             padded_apart=False,
+            plain_intervals=False,
         )
 
 

@@ -1,12 +1,14 @@
 """The step of a study that puts what was found into words.
 
 - `ExplainsWeaknesses`: gives a study `explain` and `explanations`, and what follows from them: `weaknesses`,
-  `conclusion` and `deployment`. Every count and every sentence of terminal, report and JSON comes from these.
+  `conclusion`, `deployment` and `outlook`. Every count and every sentence of terminal, report and JSON comes from
+  these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from legible.environments import EnvironmentSpec, domain_of
@@ -14,11 +16,14 @@ from legible.evaluation import Evaluation
 from legible.explanation import (
     Conclusion,
     Deployment,
+    Outlook,
     WeaknessExplanation,
     WeaknessGroup,
     conclude,
     explain_weaknesses,
     group_weaknesses,
+    is_repair,
+    look_ahead,
     weigh_deployment,
 )
 from legible.play import STAGES, Known
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from legible.improvement import Improvement
     from legible.mining import Mining
     from legible.play import Experiences
+    from legible.relations import MetamorphicRelation
 
 T = TypeVar("T")
 MOST_EXPLAINED = 3
@@ -54,6 +60,12 @@ class ExplainsWeaknesses:
         def mining(self) -> Mining: ...  # noqa: D102
         @property
         def references(self) -> References: ...  # noqa: D102
+        @property
+        def relations(self) -> tuple[MetamorphicRelation, ...]: ...  # noqa: D102
+        @property
+        def has_mistakes(self) -> bool: ...  # noqa: D102
+        @property
+        def folder(self) -> Path: ...  # noqa: D102
         def _do(self, step: str, work: Callable[[], T]) -> T: ...
         def _read(self, step: str, work: Callable[[], T]) -> T: ...
         def evaluate(self) -> Evaluation: ...  # noqa: D102
@@ -114,4 +126,17 @@ class ExplainsWeaknesses:
             environment=self.environment.name,
             play=self.settings.play,
             success="" if domain is None else domain.success,
+        )
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """What could have been seen and what to try next; None where a weakness is confirmed or guidance helps."""
+        if any(group.is_confirmed for group in self.weaknesses) or is_repair(self.improvement, self.references):
+            return None
+        return look_ahead(
+            self.evaluation,
+            self.settings,
+            has_relations=bool(self.relations),
+            has_mistakes=self.has_mistakes,
+            folder=str(self.folder),
         )

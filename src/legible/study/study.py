@@ -19,7 +19,7 @@ from legible.engines import Engine, LocalProcesses
 from legible.environments import EnvironmentSpec, resolve_names
 from legible.evaluation import Evaluation, PlayedBlocks, References, Runner, evaluate, play_on_same_seeds
 from legible.evaluation.units import Setup, usual_rows
-from legible.features import FeatureSpace, deciles
+from legible.features import FeatureSpace, deciles, round_cuts
 from legible.guidance import GuidedPolicy
 from legible.improvement import Improvement, improve
 from legible.mining import Mining, mine
@@ -370,7 +370,10 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         if not path.exists():
             self._refuse_if_reading("no rules have been mined")
             seen = self.experiences
-            intervals = share_cuts(deciles(seen.space, seen.observations), seen.space, self.relations)
+            intervals = deciles(seen.space, seen.observations)
+            if self.settings.mining.plain_intervals:
+                intervals = round_cuts(intervals, seen.space, seen.observations)
+            intervals = share_cuts(intervals, seen.space, self.relations)
             mining = mine(
                 self._player(),
                 seen,
@@ -531,11 +534,15 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
     # The report.
 
     def write_report(
-        self, path: str | Path | None = None, *, others: Mapping[str, str | Path | Policy] | None = None
+        self,
+        path: str | Path | None = None,
+        *,
+        others: Mapping[str, str | Path | Policy] | None = None,
+        watch: Sequence[int] = (),
     ) -> Path:
         """Write the report: see `legible.write_report`."""
         module, _, name = _REPORT.partition(":")
-        written: Path = getattr(importlib.import_module(module), name)(self, path, others=others)
+        written: Path = getattr(importlib.import_module(module), name)(self, path, others=others, watch=watch)
         return written
 
     # --- Baselines ---------------------------------------------------------------------------------------------------

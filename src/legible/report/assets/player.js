@@ -224,7 +224,8 @@ class Player {
     this.last = Math.max(...replay.sides.map((side) => side.actions.length));
     this.names = replay.names || ["The policy alone", "Guided"];
     this.first = replay.first || 0; // the step of the episode that is shown first
-    this.stops = [...new Set(replay.sides[1].marks.map((mark) => mark[0]))];
+    this.single = replay.sides.length === 1;
+    this.stops = [...new Set(replay.sides[replay.sides.length - 1].marks.map((mark) => mark[0]))];
     replay.sides.forEach((side) => {
       side.preferred = new Map(side.drawn);
       side.at = new Map(side.marks.map((mark) => [mark[0], mark]));
@@ -239,15 +240,15 @@ class Player {
   build() {
     const replay = this.replay, layout = replay.layout;
     const about = make("p", { class: "about" }, `Seed ${replay.seed}, ${replay.why}. `);
-    if (replay.parting < this.last)
+    if (!this.single && replay.parting < this.last)
       about.append(replay.parting ? `Both play alike up to step ${this.first + replay.parting}.` : "They part at once.");
     const shape = layout.width / layout.height;
-    const sides = make("div", { class: shape > 4 ? "sides wide long" : shape > 1.6 ? "sides wide" : "sides" });
+    const sides = make("div", { class: this.single ? "sides wide one" : shape > 4 ? "sides wide long" : shape > 1.6 ? "sides wide" : "sides" });
     this.panels = replay.sides.map((side, i) => this.panel(side, i, sides));
     this.root.replaceChildren(about, sides, this.timeline(), this.controls());
     this.root.tabIndex = 0;
     this.root.setAttribute("role", "group");
-    this.root.setAttribute("aria-label", `Replay of seed ${replay.seed}, side by side: ${this.names.join(", ")}`);
+    this.root.setAttribute("aria-label", this.single ? `Replay of seed ${replay.seed}` : `Replay of seed ${replay.seed}, side by side: ${this.names.join(", ")}`);
     this.root.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -265,7 +266,7 @@ class Player {
     this.heads = this.replay.sides.map((side, i) => {
       const track = make("div", { class: `track ${i ? "guided" : "alone would"}`, onclick: (event) => this.seek(event, track, side) });
       track.append(make("span", { class: "life", style: `width:${100 * side.actions.length / this.last}%` }));
-      if (this.replay.parting < this.last)
+      if (!this.single && this.replay.parting < this.last)
         track.append(make("span", { class: "part", style: `left:${100 * this.replay.parting / this.last}%` }));
       for (const [from, to] of this.stretches(side.marks.map((mark) => mark[0])))
         track.append(make("span", { class: "m", style: `left:${100 * from / this.last}%;width:${100 * (to - from) / this.last}%` }));
