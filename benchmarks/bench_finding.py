@@ -38,10 +38,10 @@ RACE = EvaluationSettings()
 BUDGETS = tuple(
     replace(RACE, rung_changes=rung, rungs=n, race_seeds=race, confirmation_changes=changes, confirmation_seeds=most)
     for rung, n, race, changes, most in (
-        (12, 4, 256, 200, 1024),
-        (16, 4, 256, 200, 1900),
-        (24, 4, 384, 200, 2560),
-        (24, 4, 384, 200, 4000),
+        (12, 4, 192, 200, 1024),
+        (12, 4, 192, 200, 2560),
+        (12, 4, 256, 200, 2560),
+        (16, 4, 256, 200, 4000),
         (24, 5, 1000, 500, 4000),
         (48, 5, 2000, 600, 6000),
         (96, 5, 4000, 1200, 8000),

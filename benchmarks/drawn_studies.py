@@ -21,7 +21,7 @@ from benchmarks.planted import Pool
 from legible.evaluation.changed import changed_mean_p, largest_loss, resamples_for
 from legible.evaluation.confirmation import changes_to_confirm
 from legible.evaluation.pairs import FIRST_LOOK, MOST_GROWTH
-from legible.evaluation.racing import FEWEST, Rung, is_dropped, is_sure
+from legible.evaluation.racing import FEWEST, Rung, is_dropped, is_sure, is_worth_confirming
 from legible.evaluation.recorded import RECORD_EPISODES
 from legible.evaluation.statistics import benjamini_hochberg, paired, standing_of_changed, welch
 from legible.settings import EvaluationSettings
@@ -89,7 +89,7 @@ def race_study(pool: Pool, settings: EvaluationSettings, seed: int, *, planted: 
     candidates, shares = [], []
     for of in _rule_sets(pool, planted=planted):
         raced = _Raced(stage, of)
-        if _passes(raced, rungs):
+        if _passes(raced, rungs) and is_worth_confirming(raced.z, raced.share, settings):
             candidates.append(of)
             shares.append(raced.share)
     steps = stage.steps
@@ -149,6 +149,17 @@ class _Raced:
         """The share of the episodes that it changes."""
         return float(self._changed[: self._looked].mean())
 
+    @property
+    def played(self) -> NDArray[np.float64]:
+        """The differences of the changed episodes so far."""
+        found: NDArray[np.float64] = self._differences[: self.seeds][self._changed[: self.seeds]]
+        return found
+
+    @property
+    def z(self) -> float:
+        """The mean of the differences so far, in standard errors."""
+        return standing_of_changed(self.played, self.seeds).z
+
     def play(self, changes: int) -> NDArray[np.float64]:
         """Play until so many episodes were changed; returns their differences."""
         most = self._stage.most
@@ -161,8 +172,7 @@ class _Raced:
         new = self._stage.drawn[self.seeds : seeds]
         self._stage.guided_steps += int(self._stage.pool.new_steps[self._row, new].sum())
         self.seeds = max(seeds, self.seeds)
-        found: NDArray[np.float64] = self._differences[: self.seeds][self._changed[: self.seeds]]
-        return found
+        return self.played
 
 
 def _passes(raced: _Raced, rungs: list[int]) -> bool:
@@ -170,8 +180,7 @@ def _passes(raced: _Raced, rungs: list[int]) -> bool:
     for changes in rungs:
         differences = raced.play(changes)
         more = len(differences) >= changes
-        z = standing_of_changed(differences, raced.seeds).z
-        rung = Rung(changes if more else rungs[-1], len(differences), z)
+        rung = Rung(changes if more else rungs[-1], len(differences), raced.z)
         if is_sure(rung):
             return True
         if rung.changed < FEWEST or is_dropped(rung, rungs[-1]):

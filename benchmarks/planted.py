@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from legible.environments import EnvironmentSpec
 from legible.evaluation.blocks import Runner
 from legible.evaluation.pairs import PairedPlay
-from legible.evaluation.recorded import UnguidedRecord, find_repetition
+from legible.evaluation.recorded import EpisodeRecord, find_repetition
 from legible.evaluation.units import Setup, run_units
 from legible.policies import Policy
 from legible.rules import Rule, RuleSet
@@ -120,7 +120,7 @@ def play_pool(
     """Play a policy and rule sets on common seeds."""
     setup = Setup(policy, environment)
     repetition = find_repetition(setup, seed, "racing", run)
-    record = UnguidedRecord(replace(setup, rows=repetition.rows), seed, "racing", seeds, run)
+    record = EpisodeRecord(replace(setup, rows=repetition.rows), seed, "racing", seeds, run)
     play = PairedPlay(setup, repetition, record, run)
     numbers = [play.add(rule_set) for rule_set in rule_sets]
     play.play_seeds(dict.fromkeys(numbers, seeds))

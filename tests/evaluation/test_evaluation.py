@@ -192,7 +192,7 @@ def verdict(text: str, difference: float) -> Verdict:
 
 
 def test_order_and_number_of_candidates() -> None:
-    from legible.improvement.composition import _candidates
+    from legible.improvement import find_candidates
 
     evaluation = evaluate(replace(SETUP, treatments=()), seed=0, settings=SETTINGS)
     texts = ["+Right <- right", "-Left <- right", "-Stay <- left", "+Stay <- right & left"]
@@ -200,7 +200,7 @@ def test_order_and_number_of_candidates() -> None:
     some = replace(evaluation, verdicts=verdicts)
 
     def order(**settings: object) -> list[int]:
-        return [verdicts.index(v) for v in _candidates(some, ImprovementSettings(**settings), ())]
+        return [verdicts.index(v) for v in find_candidates(some, ImprovementSettings(**settings), ())]
 
     assert order() == [0, 1, 2, 3]
     assert order(order="effect") == [3, 1, 2, 0]

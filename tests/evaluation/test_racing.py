@@ -16,8 +16,8 @@ from legible.evaluation import evaluate, play_on_same_seeds
 from legible.evaluation.baselines import random_tests
 from legible.evaluation.changes import NEVER, first_changes
 from legible.evaluation.pairs import PairedPlay
-from legible.evaluation.racing import SURE, Rung, is_dropped, is_sure
-from legible.evaluation.recorded import STEPS, UnguidedRecord, find_repetition
+from legible.evaluation.racing import SURE, Rung, is_dropped, is_sure, is_worth_confirming
+from legible.evaluation.recorded import STEPS, EpisodeRecord, find_repetition
 from legible.evaluation.statistics import standing_of_changed
 from legible.evaluation.units import Setup, Unit, UnitResult, record_unit, run_units
 from legible.hypotheses import Hypotheses, MeasuredEffect
@@ -67,7 +67,7 @@ def assert_same(first: UnitResult, second: UnitResult) -> None:
 def paired_play(setup: Setup, seeds: int, run=run_units) -> PairedPlay:
     repetition = find_repetition(setup, 0, "racing", run)
     assert repetition.holds
-    record = UnguidedRecord(replace(setup, rows=repetition.rows), 0, "racing", seeds, run)
+    record = EpisodeRecord(replace(setup, rows=repetition.rows), 0, "racing", seeds, run)
     return PairedPlay(setup, repetition, record, run)
 
 
@@ -105,12 +105,32 @@ def test_skipping_and_branching_give_the_bits_of_whole_episodes(kind: str, optio
     )
 
 
+@pytest.mark.parametrize(("kind", "options"), WAYS[1:4])
+def test_what_is_added_to_guided_episodes_gives_the_bits_of_whole_ones(kind: str, options: dict) -> None:
+    """Skipping and branching from episodes that are guided already, and counting what was changed before."""
+    first, *others = pacman_rule_sets(5)
+    sets = (first, *(first | other for other in others))
+    setup = Setup(pacman_policy(kind), PACMAN, sets, PlaySettings(batch=64, unit_episodes=300, **options), rows=128)
+    repetition = find_repetition(setup, 0, "racing", run_units)
+    play = PairedPlay(setup, repetition, EpisodeRecord(setup, 0, "racing", 40, run_units, treatment=first), run_units)
+    numbers = [play.add(rule_set) for rule_set in sets]
+    play.play_seeds(dict.fromkeys(numbers, 40))
+    whole = play_on_same_seeds(setup, play.record.seeds.tolist(), run_units)
+    assert_same(play.record.result, whole.guided(0))
+    for number in numbers:
+        assert_same(play.pairs(number, 40).guided, whole.guided(number))
+    assert not play.pairs(0, 40).changed.any()
+    assert play.steps(0) == 0
+    assert whole.guided(0).changed.sum() > 0
+    assert 0 < sum(play.steps(n) for n in numbers) < sum(int(whole.guided(n).lengths.sum()) for n in numbers) / 2
+
+
 def test_the_first_change_is_where_the_actions_part() -> None:
     sets = pacman_rule_sets(6)
     setup = Setup(pacman_policy("dqn"), PACMAN, sets, PlaySettings(batch=64, epsilon=0.1), rows=128)
     seeds = tuple(range(100, 120))
     unguided = run_units(replace(setup, treatments=()), [Unit((-1,) * 20, seeds)], kept=STEPS)
-    first, fired = first_changes(setup, unguided, seeds)
+    first, fired, _ = first_changes(setup, unguided, seeds)
     alone, _ = record_unit(replace(setup, treatments=()), Unit((-1,) * 20, seeds))
     for number in range(len(sets)):
         guided, result = record_unit(setup, Unit((number,) * 20, seeds))
@@ -307,6 +327,21 @@ def test_who_is_dropped() -> None:
     assert not is_dropped(Rung(384, 384, 1.6), 384)
     assert is_sure(Rung(24, 24, SURE))
     assert not is_sure(Rung(24, 3, SURE))
+
+
+def test_rare_rule_sets_must_do_better_to_be_confirmed() -> None:
+    settings = EvaluationSettings(confirmation_changes=500, confirmation_seeds=4000)
+    # 200 changes in 250 seeds are cheap: the line is that of the race, 2.2 - 0.7.
+    assert is_worth_confirming(1.51, 0.8, settings)
+    assert not is_worth_confirming(1.4, 1.0, settings)
+    # 1,000 seeds are two doublings more.
+    assert is_worth_confirming(2.51, 0.2, settings)
+    assert not is_worth_confirming(2.4, 0.2, settings)
+    # More than all seeds cannot be needed: four doublings.
+    assert is_worth_confirming(3.51, 0.0, settings)
+    assert is_worth_confirming(3.51, 0.01, settings)
+    assert not is_worth_confirming(3.4, 0.01, settings)
+    assert is_worth_confirming(1.5, 0.01, replace(settings, confirmation_changes=0))
 
 
 def test_standard_errors_by_hand() -> None:

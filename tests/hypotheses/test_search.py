@@ -1,6 +1,5 @@
 """Search: what rule sets would change, by hand; and a weakness that no mined rule can tell."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,9 @@ import mirror_world
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.features import FeatureSpace, deciles
-from legible.hypotheses import MeasuredEffect, SourceInput, searched
+from legible.hypotheses import MeasuredEffect, SourceInput, Trial, searched
+from legible.hypotheses.ladder import RUNGS, Candidate, Head, Ladder, SeenStates
 from legible.hypotheses.responses import RecordedStates, respond
-from legible.hypotheses.search import overlap
 from legible.mining import Mining
 from legible.play import collect
 from legible.policies import load_policy
@@ -65,12 +64,36 @@ def test_negative_rules_first() -> None:
     assert respond(both, states, negative_first=True).changed.tolist() == [[False]]
 
 
-def test_overlap_by_hand() -> None:
-    def packed(*bits: int) -> np.ndarray:
-        return np.packbits(np.array(bits, np.bool_))
+def candidate(*bits: int, head: Head = ("+", 0)) -> Candidate:
+    return Candidate((), head, rule_set("+Brake <- gap <= 5"), np.packbits(np.array(bits, np.bool_)), 0.0)
 
-    assert overlap(packed(1, 1, 0, 0), packed(1, 0, 1, 0)) == pytest.approx(1 / 3)
-    assert overlap(packed(0, 0), packed(0, 0)) == 1.0
+
+def test_candidates_that_do_nearly_the_same_are_seen_by_hand() -> None:
+    seen = SeenStates(0.7)
+    assert seen.add(candidate(1, 1, 1, 0))
+    assert not seen.add(candidate(1, 1, 1, 1))  # three of four
+    assert seen.add(candidate(1, 1, 1, 1, head=("-", 0)))  # another choice
+    assert seen.add(candidate(1, 1, 0, 0))  # two of three
+    others = SeenStates(0.7)
+    assert all(others.add(candidate(*(i == k for i in range(20)))) for k in range(20))
+    assert not any(others.add(candidate(*(i == k for i in range(20)))) for k in range(20))
+
+
+def test_what_few_episodes_show_counts_less() -> None:
+    ladder = Ladder(spread=100.0)
+    effects = [
+        MeasuredEffect(6.0, 1.0, 0.0, 900, 1000),  # small, and sure
+        MeasuredEffect(20.0, 20.0, 0.2, 20, 25),  # large, and mostly luck
+        MeasuredEffect(12.0, 3.0, 0.0, 400, 500),
+        MeasuredEffect(-5.0, 1.0, 1.0, 400, 500),
+    ]
+    ladder.add([candidate(*(i == k for i in range(4))) for k in range(4)], effects)
+    assert [found.effect.mean for found in ladder.best(9)] == [12.0, 6.0, 20.0]
+    assert [found.effect.mean for found in ladder.best(9, luck=3.0)] == [12.0, 20.0, 6.0]
+    assert ladder.best(9, rung=1) == []
+    (first,) = ladder.climbing(1, most=5)  # one in three
+    first.rung = 1
+    assert ladder.climbing(1, most=5) == []
 
 
 def known(budget: int, **search: int) -> SourceInput:
@@ -87,16 +110,15 @@ def drive(given: SourceInput, steps: int = 10) -> list[RuleSet]:
         (rule,) = found.rules
         gain = 5.0 * (rule.action == mirror_world.LEFT and rule.polarity == "+")
         gain += 5.0 * any(c.feature == 0 and c.value == 1.0 for c in rule.conditions) * bool(gain)
-        return MeasuredEffect(gain - 1.0, 0.5, 0.5, steps=steps)
+        return MeasuredEffect(gain - 1.0, 0.5, 0.5, 20, 40, steps)
 
     source, tested = searched(given), []
-    try:
-        lot: Sequence[RuleSet] = next(source)
-        while True:
-            tested += lot
-            lot = source.send([measure(found) for found in lot])
-    except StopIteration:
-        return tested
+    found = next(source)
+    while isinstance(found, Trial):
+        tested += found.rule_sets if found.changes == RUNGS[0].changes else []
+        found = source.send([measure(one) for one in found.rule_sets])
+    assert set(found) <= set(tested)  # what is proposed
+    return tested
 
 
 def test_it_goes_on_from_what_did_best_and_tests_nothing_twice() -> None:

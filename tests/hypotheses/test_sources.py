@@ -10,7 +10,7 @@ from legible.errors import LegibleError
 from legible.evaluation import evaluate
 from legible.evaluation.statistics import welch
 from legible.evaluation.units import Setup, run_units
-from legible.hypotheses import SOURCES, MeasuredEffect, SourceInput, ask_sources, register_source
+from legible.hypotheses import SOURCES, MeasuredEffect, SourceInput, Trial, ask_sources, register_source
 from legible.play import stage_seeds
 from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import EvaluationSettings, PlaySettings, StudySettings
@@ -34,9 +34,9 @@ def test_every_source_is_sent_the_effects_of_its_own_rule_sets() -> None:
 
     calls: list[list[int]] = []
 
-    def measure(rule_sets: list[RuleSet]) -> list[MeasuredEffect]:
-        calls.append([found.rules[0].action for found in rule_sets])
-        return [MeasuredEffect(float(found.rules[0].action), 0.0, 1.0) for found in rule_sets]
+    def measure(named: list[tuple[str, RuleSet]]) -> list[MeasuredEffect]:
+        calls.append([found.rules[0].action for _, found in named])
+        return [MeasuredEffect(float(found.rules[0].action), 0.0, 1.0) for _, found in named]
 
     tested = ask_sources({"one": source("one", [[1, 2], [3]]), "two": source("two", [[], [7], [8]])}, measure)
     assert calls == [[1, 2], [3, 7], [8]]  # one call a round, and none for a source that is done
@@ -48,6 +48,27 @@ def test_every_source_is_sent_the_effects_of_its_own_rule_sets() -> None:
         ("two", 7),
         ("two", 8),
     ]
+
+
+def test_what_a_source_only_tries_is_not_tested() -> None:
+    heard: list[float] = []
+
+    def source():
+        effects = yield Trial([rule_set(1), rule_set(2)], changes=5, seeds=10)
+        heard.extend(effect.mean for effect in effects)
+        yield [rule_set(2)]
+
+    def explore(trial: Trial) -> list[MeasuredEffect]:
+        assert (trial.changes, trial.seeds) == (5, 10)
+        return [MeasuredEffect(float(found.rules[0].action), 0.0, 1.0) for found in trial.rule_sets]
+
+    def measure(named: list[tuple[str, RuleSet]]) -> list[MeasuredEffect]:
+        return [MeasuredEffect(0.0, 0.0, 1.0) for _ in named]
+
+    assert ask_sources({"one": source()}, measure, explore) == [("one", rule_set(2))]
+    assert heard == [1.0, 2.0]
+    with pytest.raises(LegibleError, match="'one' wants to try rule sets"):
+        ask_sources({"one": source()}, measure)
 
 
 def test_a_source_can_go_on_where_an_effect_was_good() -> None:
@@ -112,7 +133,7 @@ def test_a_source_from_outside_the_package_joins_a_study(tmp_path, monkeypatch) 
 
 
 def test_unknown_sources_are_refused_before_anything_is_played(tmp_path) -> None:
-    with pytest.raises(LegibleError, match="there is no source of rule sets 'guessed'; they are mined, alone, yours"):
+    with pytest.raises(LegibleError, match="no source of rule sets 'guessed'; they are mined, alone, others"):
         Study(
             tmp_path / "s",
             WORLD,

@@ -14,9 +14,12 @@ from legible.errors import LegibleError
 from legible.reproduction import (
     StudiesPlan,
     TablePlan,
+    compare_records,
+    expected_seconds,
     find_tables,
     jobs_of,
     load_table_plans,
+    missing_jobs,
     reproduce,
     table_from_records,
 )
@@ -81,6 +84,11 @@ def record(seed: int, mt: list[dict[str, float]], **more: object) -> dict[str, o
         },
         "extended": None,
         "groups": {},
+        "references": [
+            {"name": "random play", "mean": 3.0, "error": 1.0, "seeds": "final"},
+            {"name": "always North", "mean": 8.0, "error": 1.0, "seeds": "final"},
+            {"name": "always South", "mean": 9.0, "error": 1.0, "seeds": "references"},
+        ],
         **more,
     }
 
@@ -165,12 +173,21 @@ def test_shares_by_hand(folder: Path):
     assert "| small | epsilon 0.05 | not run | |" in table.to_markdown()
 
 
+def test_equal_rule_sets_count_once(folder: Path):
+    twice = [{**verdict(0.01), "set": "a"}, {**verdict(0.01), "set": "a"}, {**verdict(0.9), "set": "b"}]
+    table = build_table(TablePlan.load(folder / "table1.toml"), {"DQN": [record(0, twice)]})
+    cells = dict(zip(table.columns, table.rows["small", "greedy"], strict=True))
+    assert cells["evaluations"].values == (2.0,)
+    assert cells["MT"].values == (0.5,)
+
+
 def test_improvement_by_hand(folder: Path):
     table = build_table(TablePlan.load(folder / "table3.toml"), {"DQN": [record(0, []), record(1, [])]})
     cells = dict(zip(table.columns, table.rows["small", "greedy"], strict=True))
     assert (cells["base"].mean, cells["base"].within) == (10.5, 1.5)
     assert cells["rule sets"].mean == 0.5
     assert cells["extended training"].values == ()
+    assert cells["best reference"].text(1) == "8.0 ± 1.0 [0.0] (always North)", "the best that played the final seeds"
     rows = list(csv.DictReader(table.to_csv().splitlines()))
     base = next(row for row in rows if (row["column"], row["mode"]) == ("base", "greedy"))
     assert (base["mean"], base["within"], base["between"], base["paper"]) == ("10.5", "1.5", "0.5", "1023.6")
@@ -214,10 +231,36 @@ def test_a_small_reproduction_runs_once_and_can_be_rebuilt(folder: Path):
     assert made["extended"]["episodes"] == made["improvement"]["base"]["episodes"] == 20
     assert made["known_rule"]["rule"].startswith("-North")
     assert 0.0 <= made["groups"]["Ghosts"] <= 1.0
+    assert made["extended"]["guided_over_extended"]["mean"] == pytest.approx(
+        made["improvement"]["guided"]["mean"] - made["extended"]["mean"], abs=0.01
+    )
+    assert min(made["steps"]["evaluation"], made["steps"]["final"]) > 20
+    assert len(made["code"]["sources"]) == 12
+    assert made["processor"]
+    assert compare_records(folder / "results", folder / "results") == {"studies/small-0-greedy": []}
+    jobs = jobs_of(load_table_plans(["all"], folder), 0.02)
+    left = missing_jobs(jobs, folder / "results")
+    assert [job.name for _, job in left] == ["small-0-epsilon-0.05"]
+    assert expected_seconds(left, folder / "results", workers=2) == pytest.approx(sum(made["seconds"].values()) / 2)
     for name in ("table1", "table3"):
         again = table_from_records(TablePlan.load(folder / f"{name}.toml"), folder / "results", scale=0.02)
         assert (folder / "results" / f"{name}.md").read_text() == again.to_markdown()
         assert (folder / "results" / f"{name}.png").stat().st_size > 5000
+
+
+def test_after_the_minutes_no_study_is_begun(folder: Path):
+    began: list[str] = []
+    reproduce(
+        ["table1"],
+        experiments=folder,
+        out=folder / "results",
+        work=folder / "work",
+        scale=0.02,
+        minutes=1e-9,
+        engine=InProcess(),
+        on_job=lambda job, number, of: began.append(job.name),
+    )
+    assert not began
 
 
 @pytest.mark.parametrize("name", sorted(find_tables(EXPERIMENTS)))

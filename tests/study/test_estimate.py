@@ -2,23 +2,28 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
 
 import mirror_world
 from legible.engines import InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
-from legible.evaluation.units import Setup
+from legible.evaluation.units import Setup, Unit
 from legible.play import Known
 from legible.settings import (
     EvaluationSettings,
     ImprovementSettings,
     PlaySettings,
     ReferenceSettings,
+    SearchSettings,
     StudySettings,
 )
-from legible.study.estimate import Estimate, estimate, measure_rate, planned_episodes
+from legible.study.estimate import Estimate, Rate, estimate, measure_rate, planned_episodes
 
 SETTINGS = StudySettings(
     episodes=50,
+    sources="mined,yours",
     evaluation=EvaluationSettings(method="paper", episodes=10, confirmation_episodes=20),
     improvement=ImprovementSettings(episodes=30, final_episodes=40, most_candidates=2),
     references=ReferenceSettings(episodes=15),
@@ -68,10 +73,16 @@ def test_what_the_first_lot_takes_is_not_taken_for_playing(monkeypatch) -> None:
 
     def rate(*lots: float) -> float:
         took = iter(lots)
-        monkeypatch.setattr(module, "play_unit", lambda *_: clock.__setitem__(0, clock[0] + next(took)))
+
+        def play(_: Setup, unit: Unit) -> SimpleNamespace:
+            clock[0] += next(took)
+            return SimpleNamespace(lengths=np.full(len(unit), 7))
+
+        monkeypatch.setattr(module, "play_unit", play)
         found = measure_rate(SETUP, seconds=1.0)
         assert next(took, None) is None
-        return found
+        assert found.length == 7.0
+        return found.episodes
 
     assert rate(30.0, 0.5, 0.5, 2.0) == 4 / 2.0  # compiling, one episode twice, and four
     assert rate(0.5, 0.9, 40.0, 4.0, 4.0) == 16 / 4.0  # what is compiled later does not count, either
@@ -81,9 +92,18 @@ def test_what_the_first_lot_takes_is_not_taken_for_playing(monkeypatch) -> None:
 
 def test_rates_are_measured() -> None:
     rate = measure_rate(SETUP, seconds=0.05)
-    assert math.isfinite(rate)
-    assert rate > 0
+    assert math.isfinite(rate.episodes)
+    assert rate.steps > rate.episodes > 0
     known = estimate(SETUP, SETTINGS, InProcess(), 9, rate=rate)
     assert (known.workers, known.episodes["experiences"]) == (1, 0)
     assert known.episodes["references"] == 5 * 15 + 3 * 40  # random play and three constant choices
     assert estimate(SETUP, SETTINGS, LocalProcesses(3), rate=rate).workers == 3
+
+
+def test_a_search_is_in_the_estimate() -> None:
+    rate, search = Rate(10.0, 200.0), SearchSettings(budget=5000)
+    with_it = estimate(SETUP, replace(SETTINGS, sources="mined,searched", search=search), InProcess(), 9, rate=rate)
+    assert with_it.episodes["search"] == 5000 / 20  # episodes of twenty steps
+    assert with_it.without("evaluate").episodes.get("search") is None
+    without = estimate(SETUP, replace(SETTINGS, sources="mined"), InProcess(), 9, rate=rate)
+    assert with_it.seconds - without.seconds == 250 / 10.0

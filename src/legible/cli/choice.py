@@ -59,6 +59,7 @@ class StudyChoice:
     policy_output: str | None = None
     trust: bool = False
     rule: tuple[str, ...] = ()
+    rules_from: tuple[str, ...] = ()
     veto: tuple[str, ...] = ()
     engine: str = "processes"
     workers: int | None = None
@@ -104,13 +105,15 @@ class StudyChoice:
         from legible.study import Study  # noqa: PLC0415
 
         spec = environment_spec(self.target, self.arg, self.wrap)
-        look_here_for_policy(policy)
+        for named in (policy, *self.rules_from):
+            look_here_for_policy(named)
         return Study(
             self.folder,
             spec,
             policy,
             relations=self.relations or None,
             rules=self.rule,
+            rules_from=self.rules_from,
             veto=self.veto,
             seed=self.seed or 0,
             settings=self._settings(spec),

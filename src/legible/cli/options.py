@@ -265,6 +265,15 @@ def _options_of_a_study(out_help: str) -> list[Callable[[Any], Any]]:
             panel=STUDY_PANEL,
         ),
         click.option(
+            "--rules-from",
+            metavar="POLICY|DIR",
+            multiple=True,
+            help="Another policy, or the folder of another study, whose rules are tested on this policy, too; may be "
+            "given repeatedly.",
+            shell_complete=complete_policy,
+            panel=STUDY_PANEL,
+        ),
+        click.option(
             "--veto",
             metavar="RULE",
             multiple=True,

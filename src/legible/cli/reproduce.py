@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +15,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from legible.cli.choice import look_here_for_modules
 from legible.cli.options import PATH, seed_option, trust_option, verbose_option, workers_option
+from legible.errors import LegibleError
+from legible.formatting import counted, duration
 
 if TYPE_CHECKING:
-    from legible.reproduction import Job
+    from legible.reproduction import Job, TablePlan
 
 
 @click.command
 @click.argument(
-    "tables", metavar="TABLE…", nargs=-1, required=True, help="table1 … table5, table6 and table7 (PPO), or all."
+    "tables",
+    metavar="TABLE…",
+    nargs=-1,
+    required=True,
+    help="table1 … table5, table6 and table7 (PPO), or all; or check, which compares records.",
 )
 @click.option(
     "--out",
@@ -53,6 +62,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Share of all episodes, for a quick look.",
 )
+@click.option(
+    "--minutes",
+    metavar="N",
+    type=click.FloatRange(min=0.0),
+    default=0.0,
+    help="Begin no further study after so many minutes; the same command goes on later.",
+)
 @click.option("--row", metavar="NAME", multiple=True, help="Run this row only; may be given repeatedly.")
 @click.option("--mode", metavar="NAME", multiple=True, help="Run this mode only; may be given repeatedly.")
 @click.option("--without-baselines", is_flag=True, help="Leave out random tests and random rules: half of the time.")
@@ -69,6 +85,7 @@ def reproduce(
     row: tuple[str, ...],
     mode: tuple[str, ...],
     without_baselines: bool,
+    minutes: float,
     seed: int,
     trust: bool,
     workers: int | None,
@@ -76,14 +93,21 @@ def reproduce(
     """Run the paper's experiments on the zoo's policies and write its tables.
 
     What has been run already is not run again: stop it at any time and start it again with the same command. With
-    --scale 0.05 a first look takes minutes; give it an --out of its own.
+    --scale 0.05 a first look takes minutes; give it an --out of its own. To see whether a row comes out as it did here,
+    run it with an --out of its own, then 'legible reproduce check --out THERE'.
     """
     from legible.engines import LocalProcesses  # noqa: PLC0415 (torch takes seconds to import)
+    from legible.reproduction import load_table_plans  # noqa: PLC0415
     from legible.reproduction import reproduce as run  # noqa: PLC0415
 
+    console = Console()
+    if tables == ("check",):
+        _check(console, out, experiments / "results")
+        return
     if trust:
         look_here_for_modules()
-    console = Console()
+    engine = LocalProcesses(workers)
+    _say_missing(console, load_table_plans(tables, experiments), out, scale, row, mode, engine.workers)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     began = time.monotonic()
     with Progress(*columns, console=console, transient=True) as bars:
@@ -108,8 +132,9 @@ def reproduce(
             modes=mode,
             baselines=not without_baselines,
             seed=seed,
+            minutes=minutes,
             trust=trust,
-            engine=LocalProcesses(workers),
+            engine=engine,
             on_job=on_job,
             progress=on_progress,
         )
@@ -117,3 +142,47 @@ def reproduce(
         console.print(f"\n[bold]{table.title}[/]")
         console.print(table.to_markdown(), markup=False, highlight=False, soft_wrap=True)
         console.print(f"{out / table.name}.md, .csv, .png")
+
+
+def _say_missing(
+    console: Console,
+    plans: Sequence[TablePlan],
+    out: Path,
+    scale: float,
+    rows: Sequence[str],
+    modes: Sequence[str],
+    workers: int,
+) -> None:
+    """Say how many studies of each row have no record yet, and how long they take."""
+    from legible.reproduction import expected_seconds, jobs_of, missing_jobs  # noqa: PLC0415
+
+    missing = missing_jobs(jobs_of(plans, scale), out, rows, modes)
+    if not missing:
+        console.print("Every study has its record; the tables are written again.")
+        return
+    for (row, mode), count in Counter((job.row.name, job.mode) for _, job in missing).items():
+        console.print(f"missing: {row}, {mode}: {counted(count, 'study', 'studies')}")
+    seconds = expected_seconds(missing, out, workers) * scale
+    about = "no record says how long such studies take" if math.isnan(seconds) else f"about {duration(seconds)}"
+    console.print(f"In all {counted(len(missing), 'study', 'studies')} on {counted(workers, 'worker')}: {about}.")
+
+
+def _check(console: Console, out: Path, reference: Path) -> None:
+    """Say which records agree with those of the repository."""
+    from legible.reproduction import compare_records  # noqa: PLC0415
+
+    if out.resolve() == reference.resolve():
+        raise LegibleError(
+            "check compares the records of another run with the repository's: run a row with an --out of its own first."
+        )
+    compared = compare_records(out, reference)
+    if not compared:
+        raise LegibleError(f"{out}: holds no record that {reference} has, too.")
+    for name, keys in compared.items():
+        console.print(f"{name}: " + (f"differs in {', '.join(keys)}" if keys else "equal to the digit"))
+    differing = sum(bool(keys) for keys in compared.values())
+    if differing:
+        raise LegibleError(
+            f"{differing} of {counted(len(compared), 'record')} differ. Another processor or other packages can change "
+            "the last bit of a network's scores, and with it whole episodes: compare the tables, not the digits."
+        )

@@ -57,6 +57,8 @@ def _say_what_was_found(study: Study, choice: StudyChoice) -> None:
     """Say what is used, or not used, without having been named."""
     for left_out in study.relations_left_out:
         say(f"Relations that are not used: {escape(left_out)}.")
+    for left_out in study.other_rules.left_out:
+        say(f"{escape(left_out)}.")
     statistics = getattr(getattr(study.policy, "normalisation", None), "source", None)
     if statistics and not choice.is_folder and not choice.normalisation:
         say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none leaves it out).")
@@ -341,7 +343,7 @@ def settings(preset: str | None) -> None:
 
 def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = ()) -> None:
     """Say how long it will take: before anything is played, and again when the rules are known."""
-    from legible.study.estimate import estimate, measure_rate  # noqa: PLC0415
+    from legible.study.estimate import Rate, estimate, measure_rate  # noqa: PLC0415
 
     if choice.as_json or study.is_played:
         study.generalise()
@@ -353,20 +355,24 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
         guess = estimate(setup, study.settings, study.engine, rate=rate).without(*without)
         if guess.seconds > WORTH_AN_ESTIMATE:
             say(
-                f"This takes about {duration(guess.seconds)} ({number(rate)} episodes a second and worker, workers: "
-                f"{guess.workers}; how many rules there will be is a guess)."
+                f"This takes about {duration(guess.seconds)} ({number(rate.episodes)} episodes a second and worker, "
+                f"workers: {guess.workers}; how many rules there will be is a guess)."
             )
     study.generalise()
     if fresh and isinstance(study.progress, Bars):
         # What was played meanwhile tells more than the few episodes before.
-        rate = study.progress.rates.get("experiences", rate * guess.workers) / guess.workers
+        seen = study.progress.rates.get("experiences", rate.episodes * guess.workers) / guess.workers
+        rate = Rate(seen, seen * float(study.experiences.lengths.mean()))
     left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())
-        say(f"{len(study.rule_sets)} rule sets to test: {number(total)} episodes, about {duration(left.seconds)}.")
+        more = ", and those that are searched" if left.episodes.get("search") else ""
+        say(
+            f"{len(study.rule_sets)} rule sets to test{more}: {number(total)} episodes, about {duration(left.seconds)}."
+        )
     if "mistakes" not in without and study.looks_for_mistakes() and not study.has_mistakes:
         steps = study.settings.mistakes.steps
-        seconds = steps / (rate * float(study.experiences.lengths.mean()) * left.workers)
+        seconds = steps / (rate.steps * left.workers)
         say(f"Single decisions take up to {number(steps)} steps more, about {duration(seconds)} (--mistakes.steps).")
 
 

@@ -2,7 +2,7 @@
 
 - `confirm`: plays candidates, and the mined rule alone behind each of them, beside the unguided policy, on as many
   changed episodes as were fixed beforehand; `Confirmed`: what came of it.
-- `Judge`: tests what was played.
+- `Judge`: tests what was played; `least_episodes`: how many episodes the objectives need.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from legible.evaluation.changed import resamples_for
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import Comparison, ConstraintCheck, Objective, find_objective, parse_constraints
 from legible.evaluation.pairs import FIRST_LOOK, PairedPlay, Pairs
-from legible.evaluation.recorded import Repetition, UnguidedRecord
+from legible.evaluation.recorded import EpisodeRecord, Repetition
 from legible.evaluation.statistics import Effect, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult
 from legible.evaluation.verdicts import Confirmation
@@ -74,13 +74,13 @@ def confirm(
     run, on_episodes
         As in `legible.evaluation.evaluate`.
     """
-    record = UnguidedRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
+    record = EpisodeRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
     play = PairedPlay(setup, repetition, record, run, on_episodes)
     numbers = [play.add(candidate) for candidate in candidates]
     goals = [changes_to_confirm(share, settings) for share in shares]
     play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
     known = record.extend(FIRST_LOOK)
-    least = min(_least_episodes(settings), settings.confirmation_seeds)
+    least = min(least_episodes(settings), settings.confirmation_seeds)
     seeds = [max(least, play.seeds_for(n, goal)) if goal else known for n, goal in zip(numbers, goals, strict=True)]
     play.play_seeds(dict(zip(numbers, seeds, strict=True)))
     alone = [_add_mined_rule(play, number) for number in numbers]
@@ -131,7 +131,7 @@ def _add_mined_rule(play: PairedPlay, number: int) -> int | None:
     return play.treatments.index(alone) if alone in play.treatments else play.add(alone)
 
 
-def _least_episodes(settings: EvaluationSettings) -> int:
+def least_episodes(settings: EvaluationSettings) -> int:
     """How many episodes the objectives need that are asked for."""
     asked = (find_objective(settings.objective), *(one.objective for one in parse_constraints(settings.constraint)))
     return max(objective.confirmation_episodes for objective in asked)

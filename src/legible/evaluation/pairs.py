@@ -1,7 +1,7 @@
-"""Guided and unguided episodes of the same seeds, where nothing is played that guidance cannot change.
+"""Pairs of episodes of the same seeds, where nothing is played that guidance cannot change.
 
 - `PairedPlay`: plays treatments on the seeds of a stage, each until so many of its episodes were changed.
-- `Pairs`: what came of one treatment, beside the unguided policy.
+- `Pairs`: what came of one treatment, beside the recorded episodes: the unguided policy, or one guided otherwise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from legible.evaluation.blocks import Runner
 from legible.evaluation.changes import NEVER, first_changes
-from legible.evaluation.recorded import RecordedEpisodes, Repetition, UnguidedRecord
+from legible.evaluation.recorded import EpisodeRecord, RecordedEpisodes, Repetition
 from legible.evaluation.starts import UnitStarts
 from legible.evaluation.units import Setup, Treatment, Unit, UnitResult, cut_into_units
 from legible.rules import RuleSet
@@ -22,18 +22,20 @@ from legible.rules import RuleSet
 FIRST_LOOK, MOST_GROWTH = 64, 4
 SMALL_UNIT, MANY_UNITS = 256, 32
 """Units have at least so many episodes, and there are not many more units than that: enough for all workers."""
+FULL_UNIT = 768
+"""The same where many episodes are played at once: rows of a batch are filled again and seldom idle."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """One treatment and the unguided policy on the first seeds of a stage.
+    """One treatment and the recorded episodes on the first seeds of a stage.
 
     Parameters
     ----------
     guided, base
-        How the episodes went. Those that guidance cannot change were not played: they are the unguided ones.
+        How the episodes went. Those that the treatment cannot change were not played: they are the recorded ones.
     changed
-        Which of them guidance changed, or may have changed.
+        Which of them the treatment changed, or may have changed.
     """
 
     guided: UnitResult
@@ -48,8 +50,7 @@ class _Play:
     """What is known about one treatment: an entry for every seed that has been looked at."""
 
     def __init__(self) -> None:
-        self.first = np.empty(0, np.int64)
-        self.fired = np.empty(0, np.int64)
+        self.first = self.fired = self.altered = np.empty(0, np.int64)
         self.steps = 0
         self.rows: dict[int, int] = {}
         self.results: list[UnitResult] = []
@@ -76,7 +77,7 @@ class _Play:
 
 
 class PairedPlay:
-    """Plays treatments on the seeds of a stage, each beside the unguided policy.
+    """Plays treatments on the seeds of a stage, each beside recorded episodes.
 
     Parameters
     ----------
@@ -85,21 +86,26 @@ class PairedPlay:
     repetition
         Whether the same seed gives the same episode. Where it does not, every episode is played.
     record
-        The unguided policy on the seeds of the stage.
+        The unguided policy on the seeds of the stage, or one that is guided in the way treatments are compared with.
     run
         How units are run.
     on_episodes
         Called with the number of episodes that became known.
+    full_units
+        Whether units are larger and episodes sorted by what is left of them, which is quicker for many at once.
     """
 
     def __init__(
         self,
         setup: Setup,
         repetition: Repetition,
-        record: UnguidedRecord,
+        record: EpisodeRecord,
         run: Runner,
         on_episodes: Callable[[int], None] | None = None,
+        *,
+        full_units: bool = False,
     ) -> None:
+        self._full_units = full_units
         self._setup = replace(setup, treatments=(), rows=repetition.rows)
         self._skips, self._record = repetition.holds, record
         self._run, self._on_episodes = run, on_episodes
@@ -112,8 +118,8 @@ class PairedPlay:
         return replace(self._setup, treatments=tuple(self.treatments))
 
     @property
-    def record(self) -> UnguidedRecord:
-        """The unguided policy."""
+    def record(self) -> EpisodeRecord:
+        """The episodes that treatments are compared with."""
         return self._record
 
     def add(self, treatment: RuleSet | Treatment) -> int:
@@ -122,26 +128,27 @@ class PairedPlay:
         self._plays.append(_Play())
         return len(self._plays) - 1
 
-    def play_changes(self, wanted: Mapping[int, int]) -> None:
+    def play_changes(self, wanted: Mapping[int, int], most_seeds: int | None = None) -> None:
         """Play treatments until each has so many changed episodes, or there are no more seeds."""
+        most = self._record.most if most_seeds is None else min(most_seeds, self._record.most)
         while True:
-            lacking = {n: self._missing_seeds(n, changes) for n, changes in wanted.items()}
+            lacking = {n: self._missing_seeds(n, changes, most) for n, changes in wanted.items()}
             lacking = {n: seeds for n, seeds in lacking.items() if seeds}
             if not lacking:
                 break
             self._look(list(lacking), min(lacking.values()))
         self.play_seeds({number: self._plays[number].seeds_for(changes) for number, changes in wanted.items()})
 
-    def _missing_seeds(self, number: int, changes: int) -> int:
+    def _missing_seeds(self, number: int, changes: int, most: int) -> int:
         """How many seeds will hold so many changed episodes, by those known so far; 0 if they do, or there are no more.
 
         The guess grows with what is known, so that hardly more are played than are needed.
         """
         changed, known = self.changes(number)
-        if changed >= changes or known >= self._record.most:
+        if changed >= changes or known >= most:
             return 0
-        guess = known * changes // changed if changed else self._record.most
-        return min(max(guess, known + 1), MOST_GROWTH * known or FIRST_LOOK, self._record.most)
+        guess = known * changes // changed if changed else most
+        return min(max(guess, known + 1), MOST_GROWTH * known or FIRST_LOOK, most)
 
     def play_seeds(self, wanted: Mapping[int, int]) -> None:
         """Play treatments on the first so many seeds each."""
@@ -158,7 +165,9 @@ class PairedPlay:
             return
         # Episodes of like length side by side leave few rows idle; the longest come first.
         lengths = self._record.result.lengths
-        episodes.sort(key=lambda episode: -int(lengths[episode[1]]))
+        known = self._skips and self._full_units
+        first = {number: self._plays[number].first if known else 0 * lengths for number in wanted}
+        episodes.sort(key=lambda episode: int(first[episode[0]][episode[1]] - lengths[episode[1]]))
         self._play(episodes)
 
     def _look(self, numbers: Sequence[int], seeds: int) -> None:
@@ -173,13 +182,14 @@ class PairedPlay:
     def _look_at(self, numbers: Sequence[int], seeds: list[int], part: RecordedEpisodes, skipped: int) -> None:
         if self._skips:
             some = replace(self._setup, treatments=tuple(self.treatments[number] for number in numbers))
-            first, fired = first_changes(some, part, seeds)
+            first, fired, altered = first_changes(some, part, seeds, self._record.treatment)
         else:
-            first = fired = np.zeros((len(numbers), len(seeds)), np.int64)
+            first = fired = altered = np.zeros((len(numbers), len(seeds)), np.int64)
         for row, number in enumerate(numbers):
             play = self._plays[number]
             play.first = np.concatenate([play.first, first[row, skipped:]])
             play.fired = np.concatenate([play.fired, fired[row, skipped:]])
+            play.altered = np.concatenate([play.altered, altered[row, skipped:]])
 
     def _play(self, episodes: Sequence[tuple[int, int]]) -> None:
         used = sorted({number for number, _ in episodes})
@@ -200,15 +210,19 @@ class PairedPlay:
         """Return where episodes part from the unguided ones; None where they must be played from their beginning."""
         if not self._skips:
             return None
-        first = np.array([self._plays[number].first[place] for number, place in episodes], np.int64)
-        fired = np.array([self._plays[number].fired[place] for number, place in episodes], np.int64)
-        return self._record.starts_at(np.array([place for _, place in episodes], np.int64), first, fired)
+        places = np.array([place for _, place in episodes], np.int64)
+        known = (
+            np.array([getattr(self._plays[number], name)[place] for number, place in episodes], np.int64)
+            for name in ("first", "fired", "altered")
+        )
+        return self._record.starts_at(places, *known)
 
     def _units(
         self, episodes: Sequence[tuple[int, int]], renumbered: Mapping[int, int], starts: UnitStarts | None
     ) -> list[Unit]:
         largest = self._setup.play.unit_episodes
-        size = min(largest, max(SMALL_UNIT, -(-len(episodes) // MANY_UNITS)))
+        least = FULL_UNIT if self._full_units else SMALL_UNIT
+        size = min(largest, max(least, -(-len(episodes) // MANY_UNITS)))
         seeds = self._record.seeds
         return cut_into_units(
             [renumbered[number] for number, _ in episodes], [int(seeds[place]) for _, place in episodes], size, starts
@@ -229,7 +243,7 @@ class PairedPlay:
 
     @property
     def results(self) -> list[UnitResult]:
-        """Everything that was played, the unguided policy first."""
+        """Everything that was played, the recorded episodes first."""
         return [self._record.result, *(result for play in self._plays for result in play.results)]
 
     def seeds_for(self, number: int, changes: int) -> int:
@@ -241,7 +255,7 @@ class PairedPlay:
         play, base = self._plays[number], self._record.result[:seeds]
         changed = play.changed[:seeds]
         places = np.flatnonzero(changed)
-        guided = replace(base, fired=play.fired[:seeds].copy(), changed=np.zeros(seeds, np.int64))
+        guided = replace(base, fired=play.fired[:seeds].copy())
         if places.size:
             guided = guided.with_episodes(places, play.played(places.tolist()))
         return Pairs(guided, base, changed)

@@ -5,12 +5,14 @@
 - *Rungs*: every rule set plays until so many of its episodes were changed; each rung has twice as many as the one
   before. Episodes that stay as they are say nothing, so only changed ones count: a rare rule set looks at more seeds.
 - *Dropping* (`is_dropped`): a rule set goes on while it does well enough to be worth it.
-- *Confirmation* (`legible.evaluation.confirmation`) on fresh seeds.
+- *Confirmation* (`legible.evaluation.confirmation`) on fresh seeds, of those that are worth them
+  (`is_worth_confirming`), and of few rule sets of a search, which differ (`legible.evaluation.candidates`).
 
 Rule sets are judged one by one, never against each other, so that it does not matter what else is tested, in which
 order, and how many are good. Equal rule sets are played once, whoever named them.
 
 - `race`: does it all. `Rung`: what a rule set shows on a rung.
+- `Exploration`: tries rule sets for sources that search, on seeds of their own.
 """
 
 from __future__ import annotations
@@ -19,25 +21,31 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from scipy import stats
 
 from legible.evaluation.blocks import Runner
+from legible.evaluation.candidates import Contender, choose_contenders
 from legible.evaluation.confirmation import confirm
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.pairs import PairedPlay, Pairs
-from legible.evaluation.recorded import UnguidedRecord, find_repetition
+from legible.evaluation.recorded import EpisodeRecord, find_repetition
 from legible.evaluation.statistics import POWER, Standing, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult, run_units
 from legible.evaluation.verdicts import Evaluation, Sample, Verdict
-from legible.hypotheses import Hypotheses, MeasuredEffect, ask_sources
+from legible.hypotheses import Hypotheses, MeasuredEffect, Trial, ask_sources
+from legible.play.stages import SEARCH_SEEDS
 from legible.rules import Rule, RuleSet
-from legible.settings import EvaluationSettings
+from legible.settings import FEWEST_CHANGES, EvaluationSettings
 
 WORTH, LUCK, SURE = 2.2, 0.7, 3.3
 """See `is_dropped`; in standard errors."""
+CHEAP_SEEDS, RISE = 250, 0.5
+"""See `is_worth_confirming`."""
+SEARCH_STAGE = "search"
 FEWEST = 8
 """With fewer changed episodes a standard error means nothing, and nothing is sure."""
 
@@ -79,6 +87,29 @@ def is_dropped(rung: Rung, last: int) -> bool:
 def is_sure(rung: Rung) -> bool:
     """Whether a rule set does so well that fresh seeds are asked at once: they will be asked in any case."""
     return rung.changed >= FEWEST and rung.z >= SURE
+
+
+def is_worth_confirming(z: float, share: float, settings: EvaluationSettings) -> bool:
+    """Whether a rule set did well enough in the race for the fresh seeds that it needs.
+
+    One that changes few episodes needs many, each a whole unguided episode. A rule set without effect that passed by
+    luck stands just above the line of the race; one that is worth thousands of seeds stands higher. So the line rises
+    by `RISE` standard errors for every doubling of the seeds above `CHEAP_SEEDS`. At the default budgets as many of the
+    planted faults of ``python -m benchmarks finding`` are found, with an eighth fewer steps.
+
+    Parameters
+    ----------
+    z
+        Mean difference of the race, in standard errors.
+    share
+        Of the episodes that it changes.
+    settings
+        Numbers of episodes.
+    """
+    if not settings.confirmation_changes:
+        return True
+    seeds = min(FEWEST_CHANGES / share, settings.confirmation_seeds) if share else settings.confirmation_seeds
+    return z >= WORTH - LUCK + RISE * max(0.0, math.log2(seeds / CHEAP_SEEDS))
 
 
 @dataclass
@@ -152,12 +183,6 @@ class Race:
                 entry.equal.append(source)
         return entry
 
-    def name(self, treatment: RuleSet, found_by: str) -> None:
-        """Learn who named a rule set."""
-        entry = self._entries[_identity(treatment)]
-        if found_by not in entry.found_by:
-            entry.found_by.append(found_by)
-
     def _goes_on(self, entry: _Entry, changes: int) -> bool:
         """Judge a rule set after a rung; returns whether it plays the next."""
         entry.seeds = self._seeds(entry, changes)
@@ -188,14 +213,38 @@ class Race:
         """Return how a rule set does by the objective; with `harm`, how the unguided policy does beside it."""
         return self.objective.standing(*self.sides(entry, harm=harm), self.pairs(entry).changed, invented_loss)
 
-    def measure(self, rule_sets: Sequence[RuleSet]) -> list[MeasuredEffect]:
-        """Race rule sets, and say of each how it changed the objective on the seeds on which it was judged."""
-        effects = []
-        for entry in self.enter(rule_sets):
-            standing, changed = self.standing(entry), int(self.pairs(entry).changed.sum())
-            steps = self._play.steps(entry.number)
-            effects.append(MeasuredEffect(standing.difference, standing.error, standing.p, changed, entry.seeds, steps))
-        return effects
+    def measure(self, named: Sequence[tuple[str, RuleSet]]) -> list[MeasuredEffect]:
+        """Race rule sets, each with the name of its source.
+
+        Returns how each changed the objective on the seeds on which it was judged.
+        """
+        for name, rule_set in named:
+            entry = self._entry(rule_set)
+            if name not in entry.found_by:
+                entry.found_by.append(name)
+        entries = self.enter([rule_set for _, rule_set in named])
+        return [self._effect(entry, self._play.steps(entry.number)) for entry in entries]
+
+    def explore(self, trial: Trial) -> list[MeasuredEffect]:
+        """Play rule sets until so many of their episodes were changed, and drop none.
+
+        Returns how each changed the objective. The steps are those that were played for this trial; where more of the
+        unguided policy was played for it, that is counted with the first rule set.
+        """
+        entries = [self._entry(rule_set) for rule_set in trial.rule_sets]
+        before = [self._play.steps(entry.number) for entry in entries]
+        known = self._play.record.known
+        self._play.play_changes({entry.number: trial.changes for entry in entries}, trial.seeds)
+        for entry in entries:
+            entry.seeds = min(self._seeds(entry, trial.changes), trial.seeds)
+        self._play.play_seeds({entry.number: entry.seeds for entry in entries})
+        steps = [self._play.steps(entry.number) - n for entry, n in zip(entries, before, strict=True)]
+        steps[0] += int(self._play.record.result.lengths[known:].sum()) if self._play.record.known > known else 0
+        return [self._effect(entry, n) for entry, n in zip(entries, steps, strict=True)]
+
+    def _effect(self, entry: _Entry, steps: int) -> MeasuredEffect:
+        standing, changed = self.standing(entry), int(self.pairs(entry).changed.sum())
+        return MeasuredEffect(standing.difference, standing.error, standing.p, changed, entry.seeds, steps)
 
     def steps(self, entry: _Entry) -> int:
         """How many environment steps were played with a rule set."""
@@ -219,6 +268,38 @@ def _detectable(standing: Standing, changed: int, alpha: float) -> float | None:
     return float(stats.norm.isf(alpha) + stats.norm.ppf(POWER)) * standing.error if changed > 1 else None
 
 
+class Exploration:
+    """Tries rule sets for sources that search, on seeds that nothing else is judged on; played when it is asked for.
+
+    Parameters
+    ----------
+    setup, seed, settings, run, on_episodes
+        As in `legible.evaluation.evaluate`.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        seed: int,
+        settings: EvaluationSettings,
+        run: Runner = run_units,
+        on_episodes: Callable[[int], None] | None = None,
+    ) -> None:
+        self._arguments = (setup, seed, settings, run, on_episodes)
+
+    @cached_property
+    def _race(self) -> Race:
+        setup, seed, settings, run, on_episodes = self._arguments
+        repetition = find_repetition(setup, seed, SEARCH_STAGE, run)
+        this = replace(setup, treatments=(), rows=repetition.rows)
+        record = EpisodeRecord(this, seed, SEARCH_STAGE, SEARCH_SEEDS, run, on_episodes)
+        return Race(PairedPlay(this, repetition, record, run, on_episodes, full_units=True), settings)
+
+    def __call__(self, trial: Trial) -> list[MeasuredEffect]:
+        """Try rule sets."""
+        return self._race.explore(trial)
+
+
 def race(
     setup: Setup,
     *,
@@ -232,16 +313,21 @@ def race(
     """Race every treatment of the setup and every rule set of the sources; parameters as for `evaluate`."""
     repetition = find_repetition(setup, seed, "racing", run)
     this = replace(setup, treatments=(), rows=repetition.rows)
-    record = UnguidedRecord(this, seed, "racing", settings.race_seeds, run, on_episodes)
+    record = EpisodeRecord(this, seed, "racing", settings.race_seeds, run, on_episodes)
     found = Race(PairedPlay(this, repetition, record, run, on_episodes), settings)
     found.enter(setup.treatments)
-    for name, rule_set in ask_sources(sources or {}, found.measure):
-        found.name(rule_set, name)
+    ask_sources(sources or {}, found.measure, Exploration(this, seed, settings, run, on_episodes))
     record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
-    verdicts = _verdicts(found, settings.alpha)
+    candidates = _candidates(found, settings)
+    verdicts = _verdicts(found, candidates, settings.alpha)
     unguided_steps = repetition.steps + int(record.result.lengths.sum())
-    evaluation = Evaluation(Sample.of(record.result), tuple(verdicts), settings, unguided_steps=unguided_steps)
-    candidates = [i for i, verdict in enumerate(verdicts) if verdict.is_weakness]
+    evaluation = Evaluation(
+        Sample.of(record.result),
+        tuple(verdicts),
+        settings,
+        unguided_steps=unguided_steps,
+        repetition=repetition,
+    )
     if not confirmed or not candidates or not settings.confirmation_changes:
         return evaluation
     shares = [found.share(found.entries[i]) for i in candidates]
@@ -270,7 +356,21 @@ def race(
     )
 
 
-def _verdicts(found: Race, alpha: float) -> list[Verdict]:
+def _candidates(found: Race, settings: EvaluationSettings) -> list[int]:
+    """The entries that are confirmed."""
+    passed: list[int] = []
+    contenders = []
+    for i, entry in enumerate(found.entries):
+        standing = found.standing(entry)
+        if entry.passed and is_worth_confirming(standing.z, found.share(entry), settings):
+            passed.append(i)
+            worth = standing.difference - standing.error
+            contenders.append(Contender(tuple(entry.found_by), worth, found.pairs(entry)))
+    return [passed[k] for k in choose_contenders(contenders, settings.most_confirmed)]
+
+
+def _verdicts(found: Race, candidates: Sequence[int], alpha: float) -> list[Verdict]:
+    chosen = set(candidates)
     helps = [found.standing(entry) for entry in found.entries]
     changed = [int(found.pairs(entry).changed.sum()) for entry in found.entries]
     # As in the confirmation: a rare large gain that has not been seen may outweigh many small losses.
@@ -287,12 +387,13 @@ def _verdicts(found: Race, alpha: float) -> list[Verdict]:
             q=float(q[i]),
             p_harm=p_harm[i],
             q_harm=float(q_harm[i]),
-            is_weakness=entry.passed,
+            is_weakness=i in chosen,
             is_harmful=bool(q_harm[i] < alpha),
             found_by=", ".join(entry.found_by),
             equal_sources=tuple(entry.equal),
             changed_episodes=changed[i],
             detectable=_detectable(helps[i], changed[i], alpha),
+            is_set_aside=entry.passed and i not in chosen,
             steps=found.steps(entry),
         )
         for i, entry in enumerate(found.entries)

@@ -1,8 +1,9 @@
-"""The unguided policy, played once a seed and kept step by step: what guided episodes are compared with.
+"""Episodes played once a seed and kept step by step: what (other) guidance is compared with.
 
-- `RecordedEpisodes`: unguided episodes with all that decides what guidance would change in them; `STEPS` has
+- `RecordedEpisodes`: episodes with all that decides what guidance would change in them; `STEPS` has
   `legible.evaluation.units.run_units` keep them.
-- `UnguidedRecord`: those of a stage, as many as are asked for; what a study's folder holds is not played again.
+- `EpisodeRecord`: those of a stage, unguided or all guided alike, as many as are asked for; what a study's folder holds
+  is not played again.
 - `find_repetition`, `Repetition`: whether the same seed gives the same episode, wherever it is played.
 """
 
@@ -22,6 +23,7 @@ from legible.evaluation.units import (
     Kept,
     LoneEpisode,
     Setup,
+    Treatment,
     Unit,
     UnitResult,
     cut_into_units,
@@ -32,6 +34,7 @@ from legible.evaluation.units import (
 )
 from legible.play import Observations, Recorder, Scores, Slots, StepRecord, stage_seeds
 from legible.play.packed_states import PackedStates, pack_states
+from legible.rules import RuleSet
 
 RECORD_EPISODES = 256
 """Episodes in a unit that is recorded: they all run side by side."""
@@ -162,7 +165,7 @@ def record_alone(setup: Setup, episode: LoneEpisode) -> RecordedEpisodes:
 
 
 STEPS = Kept("unguided", RecordedEpisodes, record_unit, record_alone)
-"""How unguided episodes went, and what was seen in them."""
+"""How episodes went, and what was seen in them."""
 
 
 @dataclass(frozen=True)
@@ -220,8 +223,8 @@ def _same(first: RecordedEpisodes, second: RecordedEpisodes) -> bool:
     return all(np.array_equal(getattr(first, f), getattr(second, f)[rows], equal_nan=True) for f in columns)
 
 
-class UnguidedRecord:
-    """The unguided policy on the seeds of a stage.
+class EpisodeRecord:
+    """The policy on the seeds of a stage, unguided or always guided alike.
 
     Parameters
     ----------
@@ -235,6 +238,10 @@ class UnguidedRecord:
         How units are run.
     on_episodes
         Called with the number of episodes that became known.
+    treatment
+        What the episodes are guided with; None: nothing.
+    first
+        How many seeds of the stage are passed over.
     """
 
     def __init__(
@@ -245,12 +252,17 @@ class UnguidedRecord:
         most: int,
         run: Runner,
         on_episodes: Callable[[int], None] | None = None,
+        treatment: RuleSet | Treatment | None = None,
+        first: int = 0,
     ) -> None:
-        self._setup = replace(setup, treatments=())
+        self.treatment = treatment
+        self._setup = replace(setup, treatments=() if treatment is None else (treatment,))
         self.stage, self._run, self._on_episodes = stage, run, on_episodes
-        self.seeds = np.array(stage_seeds(seed, stage, 0, most), np.int64)
+        self.seeds = np.array(stage_seeds(seed, stage, first, most), np.int64)
         self._units = cut_into_units(
-            [UNGUIDED] * most, self.seeds.tolist(), min(RECORD_EPISODES, setup.play.unit_episodes)
+            [UNGUIDED if treatment is None else 0] * most,
+            self.seeds.tolist(),
+            min(RECORD_EPISODES, setup.play.unit_episodes),
         )
         self._parts: dict[int, RecordedEpisodes] = {}
         self._results: list[UnitResult] = []
@@ -297,7 +309,11 @@ class UnguidedRecord:
         return found
 
     def starts_at(
-        self, places: NDArray[np.int64], steps: NDArray[np.int64], fired: NDArray[np.int64]
+        self,
+        places: NDArray[np.int64],
+        steps: NDArray[np.int64],
+        fired: NDArray[np.int64],
+        changed: NDArray[np.int64],
     ) -> UnitStarts | None:
         """Return where episodes go on from steps of recorded ones; None where states could not be kept.
 
@@ -305,8 +321,8 @@ class UnguidedRecord:
         ----------
         places, steps
             Of every episode, the place of its seed and the first step to be played.
-        fired
-            In how many steps before that a treatment stepped in.
+        fired, changed
+            In how many steps before that a treatment stepped in, and changed the action.
         """
         size = len(self._units[0])
         found: list[tuple[NDArray[np.intp], UnitStarts]] = []
@@ -315,7 +331,8 @@ class UnguidedRecord:
             if not part.states.shape[1]:
                 return None
             mine = np.flatnonzero(places // size == i)
-            found.append((mine, _starts_in(part, places[mine] - i * size, steps[mine], fired[mine])))
+            known = (places[mine] - i * size, steps[mine], fired[mine], changed[mine])
+            found.append((mine, _starts_in(part, *known)))
         order = np.argsort(np.concatenate([mine for mine, _ in found]))
         return UnitStarts(
             *(np.concatenate([getattr(starts, f.name) for _, starts in found])[order] for f in fields(UnitStarts))
@@ -334,7 +351,11 @@ class UnguidedRecord:
 
 
 def _starts_in(
-    part: RecordedEpisodes, episodes: NDArray[np.int64], steps: NDArray[np.int64], fired: NDArray[np.int64]
+    part: RecordedEpisodes,
+    episodes: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    fired: NDArray[np.int64],
+    changed: NDArray[np.int64],
 ) -> UnitStarts:
     begins, rows = part.starts[episodes], part.starts[episodes] + steps
     known = steps > 0
@@ -347,6 +368,7 @@ def _starts_in(
         returns=np.array(returns),
         costs=np.array(costs),
         fired=fired,
+        changed=changed,
         states=part.states[np.where(known, rows - 1, 0)],
         observations=part.observations[shown],
     )

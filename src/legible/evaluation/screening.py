@@ -19,8 +19,9 @@ from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.figures import check_constraints
 from legible.evaluation.objectives import find_objective
+from legible.evaluation.racing import Exploration
 from legible.evaluation.statistics import Effect, benjamini_hochberg, standard_error_of_difference, welch
-from legible.evaluation.units import UNGUIDED, Setup, Treatment, UnitResult, run_units
+from legible.evaluation.units import UNGUIDED, Setup, Treatment, UnitResult, run_units, usual_rows
 from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
 from legible.hypotheses import Hypotheses, MeasuredEffect, ask_sources
 from legible.play.stages import stage_seeds
@@ -42,7 +43,8 @@ def screen(
     """Guide the policy with every treatment of the setup and compare returns; parameters as for `evaluate`."""
     screening = _Screening(setup, seed, settings.episodes, stage, run, on_episodes)
     screening.play(setup.treatments)
-    found = ask_sources(sources or {}, screening.measure)
+    explore = Exploration(replace(setup, rows=usual_rows(setup.play)), seed, settings, run, on_episodes)
+    found = ask_sources(sources or {}, screening.measure, explore)
     treatments = (*setup.treatments, *(rule_set for _, rule_set in found))
     verdicts = _first_verdicts(treatments, screening.base, screening.others, settings.alpha)
     for i, (name, _) in enumerate(found, start=len(setup.treatments)):
@@ -97,9 +99,9 @@ class _Screening:
         plan = [(number, stage_seeds(self._seed, self._stage, (done + i) * n, n)) for i, number in enumerate(numbers)]
         self._results += play_blocks(this, plan, self._run, self._on_episodes)
 
-    def measure(self, rule_sets: list[RuleSet]) -> list[MeasuredEffect]:
-        """Play rule sets and say how each changed the mean return."""
-        played = self.play(rule_sets)
+    def measure(self, named: Sequence[tuple[str, RuleSet]]) -> list[MeasuredEffect]:
+        """Play rule sets, each with the name of its source, and say how each changed the mean return."""
+        played = self.play([rule_set for _, rule_set in named])
         worst = WorstCase((self.base, *self.others))
         pairs = [worst.of(result, self.base) for result in played]
         return [

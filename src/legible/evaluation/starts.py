@@ -18,14 +18,14 @@ from legible.play.packed_states import PackedStates, unpack_states
 
 @dataclass(frozen=True)
 class UnitStarts:
-    """Where episodes of a unit start that are known up to some step, because they are the unguided policy's until then.
+    """Where episodes of a unit start that are known up to some step, because they are recorded ones until then.
 
     Parameters
     ----------
     steps
         For every episode the steps that are known.
-    returns, costs, fired
-        What they earned and cost, and in how many of them a treatment stepped in.
+    returns, costs, fired, changed
+        What they earned and cost, in how many of them a treatment stepped in, and in how many that changed the action.
     states, observations
         The states after them (`legible.play.packed_states`), and what was seen there.
     """
@@ -34,6 +34,7 @@ class UnitStarts:
     returns: NDArray[np.float64]
     costs: NDArray[np.float64]
     fired: NDArray[np.int64]
+    changed: NDArray[np.int64]
     states: PackedStates
     observations: Observations
 

@@ -266,7 +266,7 @@ def play_in_slots(
         success=episodes.success,
         costs=episodes.costs,
         fired=chooser.fired if unit.starts is None else chooser.fired + unit.starts.fired,
-        changed=chooser.changed,
+        changed=chooser.changed if unit.starts is None else chooser.changed + unit.starts.changed,
         taken=chooser.taken,
     )
 

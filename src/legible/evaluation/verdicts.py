@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from legible.errors import LegibleError
 from legible.evaluation.blocks import PlayedBlocks
 from legible.evaluation.objectives import ConstraintCheck
+from legible.evaluation.recorded import Repetition
 from legible.evaluation.statistics import Effect, standard_error
 from legible.evaluation.units import Treatment, UnitResult
 from legible.features import FeatureSpace
@@ -140,6 +141,9 @@ class Verdict:
         effect's. None where nothing was changed, or nobody asked (paper).
     steps
         Environment steps that were played with it, those of the confirmation and of its mined rule alone included.
+    is_set_aside
+        Whether it passed the race but is not confirmed: it is too rare for the fresh seeds that it needs, or others of
+        its source did better, or the same (see `legible.evaluation.candidates`).
     """
 
     treatment: RuleSet | Treatment
@@ -158,6 +162,12 @@ class Verdict:
     changed_episodes: int | None = None
     detectable: float | None = None
     steps: int = 0
+    is_set_aside: bool = False
+
+    @property
+    def source(self) -> str:
+        """The first of the sources that named it."""
+        return self.found_by.partition(", ")[0]
 
     @property
     def rule_set(self) -> RuleSet:
@@ -177,7 +187,8 @@ class Evaluation:
 
     `confirmation_blocks` are the episodes of the confirmation, if there was one: the unguided policy, every candidate,
     and the mined rule alone behind each of them that has one, all on the same seeds (after a race each on the first of
-    them, as many as it took). `unguided_steps` are the environment steps of the unguided policy.
+    them, as many as it took). `unguided_steps` are the environment steps of the unguided policy. `repetition` says
+    whether the same seed gives the same episode, where a race found out.
     """
 
     base: Sample
@@ -186,6 +197,7 @@ class Evaluation:
     confirmation_blocks: PlayedBlocks | None = field(default=None, compare=False, repr=False)
     notes: tuple[str, ...] = field(default=())
     unguided_steps: int = 0
+    repetition: Repetition | None = field(default=None, compare=False, repr=False)
 
     @property
     def steps(self) -> int:

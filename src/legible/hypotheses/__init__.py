@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from legible.hypotheses.paper import alone, generalised, mined, yours
-from legible.hypotheses.search import searched
+from legible.hypotheses.paper import alone, generalised, mined, others, yours
+from legible.hypotheses.search import SEARCHED, searched
 from legible.hypotheses.source import (
+    OTHERS,
     SOURCES,
     DecisionGains,
     Hypotheses,
     MeasuredEffect,
     Source,
     SourceInput,
+    Trial,
     ask_sources,
     open_sources,
+    others_name,
     register_source,
     source_names,
 )
 
 __all__ = [
+    "OTHERS",
+    "SEARCHED",
     "SOURCES",
     "DecisionGains",
     "Hypotheses",
     "MeasuredEffect",
     "Source",
     "SourceInput",
+    "Trial",
     "alone",
     "ask_sources",
     "generalised",
     "mined",
     "open_sources",
+    "others",
+    "others_name",
     "register_source",
     "searched",
     "source_names",

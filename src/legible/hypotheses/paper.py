@@ -1,10 +1,10 @@
-"""The paper's source of rule sets, the same rules by themselves, and the user's own."""
+"""The paper's source of rule sets, the same rules by themselves, the user's own, and those of others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from legible.hypotheses.source import Hypotheses, SourceInput, register_source
+from legible.hypotheses.source import OTHERS, Hypotheses, SourceInput, register_source
 from legible.relations import MetamorphicRelation, generalise_all
 from legible.rules import Rule, RuleSet
 
@@ -24,6 +24,11 @@ def yours(known: SourceInput) -> Hypotheses:
     yield generalised(known.rules, known.relations)
 
 
+def others(known: SourceInput) -> Hypotheses:
+    """The rules of other policies and studies, generalised: what others do and this policy does not."""
+    yield generalised([rule for rules in known.others.values() for rule in rules], known.relations)
+
+
 def generalised(rules: Sequence[Rule], relations: Sequence[MetamorphicRelation]) -> list[RuleSet]:
     """Generalise rules; those that no condition is left of are not tested."""
     return [found.rule_set for found in generalise_all(rules, relations) if not found.is_empty]
@@ -31,4 +36,5 @@ def generalised(rules: Sequence[Rule], relations: Sequence[MetamorphicRelation])
 
 register_source("mined", mined)
 register_source("alone", alone)
+register_source(OTHERS, others)
 register_source("yours", yours)

@@ -1,70 +1,40 @@
 """Search: rules that the policy does not follow itself.
 
 Mined rules say what a policy already does somewhere. Searched ones are made of the features alone: every choice,
-enforced or blocked, where one condition holds; then, of the best, longer, shorter, wider and narrower ones. Each is
-generalised through the relations.
+enforced or blocked, where one condition holds, and mined rules without one of their conditions; then, of the best,
+longer, shorter, wider and narrower ones. Each is generalised through the relations.
 
-What needs no playing comes first: a rule set that would change hardly any recorded state, or most of them, or the same
-ones in the same way as another, is not played. What is left is raced in small lots, round after round, until the
-budget of environment steps is spent.
+What needs no playing comes first: a rule set that would change hardly any recorded state, or most of them, or nearly
+the same ones in the same way as another, is not played. What is left is tried in lots, on seeds that nothing else is
+judged on, and the best of them on more and more (`legible.hypotheses.ladder`), round after round, until the budget of
+environment steps is spent. Then the best ones that differ are proposed: they are tested like all other rule sets, on
+seeds that the search has not seen.
 
-- `searched`: the source.
+- `searched`: the source; `Search`: makes candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 import numpy as np
-from numpy.typing import NDArray
 
+from legible.hypotheses.ladder import RUNGS, Candidate, Head, Ladder, SeenStates
 from legible.hypotheses.responses import RecordedStates, respond
-from legible.hypotheses.source import Hypotheses, MeasuredEffect, SourceInput, register_source
+from legible.hypotheses.source import Hypotheses, MeasuredEffect, SourceInput, Trial, register_source
 from legible.hypotheses.vocabulary import Body, Vocabulary
 from legible.relations import generalise_all
 from legible.rules import Polarity, Rule, RuleSet
 
-LOT = 128  # rule sets that are raced together
+SEARCHED = "searched"
+LOT = 256  # candidates that are tried together on the first rung
+LARGER_LOT = 64  # the same on those above
 # How much of the budget may be spent after the rounds with one, two … conditions.
 SPENT = (0.45, 0.75, 0.9, 1.0)
-SAME = 0.8  # two rule sets whose changed states overlap by more than this are one for the search
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A rule set that has been, or may be, tested.
-
-    Parameters
-    ----------
-    body, head
-        The rule that it generalises.
-    rule_set
-        That rule with all that follows from it.
-    changed
-        The recorded states that it would change, packed.
-    loss
-        What the policy thinks that it costs, see `legible.hypotheses.responses.Responses`.
-    """
-
-    body: Body
-    head: tuple[Polarity, int]
-    rule_set: RuleSet
-    changed: NDArray[np.uint8]
-    loss: float
-
-
-@dataclass(frozen=True)
-class Tested:
-    """A candidate and what guidance with it did."""
-
-    candidate: Candidate
-    effect: MeasuredEffect
-
-    @property
-    def worth(self) -> float:
-        """What it gains, with a standard error taken off: many are tested, and the luckiest look best."""
-        return self.effect.mean - self.effect.error
+# How much of a round's budget may be spent after each rung.
+SPENT_ON_RUNGS = (0.4, 0.6, 0.8, 1.0)
+EQUAL = 0.95  # of two rule sets with the same head whose changed states overlap by more than this one is played
 
 
 class Search:
@@ -82,16 +52,26 @@ class Search:
         self._vocabulary = Vocabulary(known.experiences.space, known.mining.intervals)
         self._states = RecordedStates.drawn(known.experiences, self._settings.states, self._rng)
         self._seen: set[int] = set()
-        self._made: set[tuple[Body, tuple[Polarity, int]]] = set()
+        self._changed = SeenStates(EQUAL)
+        self._made: set[tuple[Body, Head]] = set()
 
     def first(self) -> list[Candidate]:
-        """Return all candidates with one condition."""
+        """Return the mined rules, the same without one of their conditions, and all rules with one condition."""
         n_choices = len(self._known.experiences.space.actions)
-        heads: list[tuple[Polarity, int]] = [(polarity, a) for a in range(n_choices) for polarity in ("+", "-")]
-        return self._candidates(((span,), head) for head in heads for span in self._vocabulary.spans)
+        polarities: tuple[Polarity, ...] = ("+", "-")
+        heads: list[Head] = [(polarity, a) for a in range(n_choices) for polarity in polarities]
+        mined = self._candidates(self._mined())
+        single = self._candidates(((span,), head) for head in heads for span in self._vocabulary.spans)
+        return [c for pair in zip_longest(mined, single) for c in pair if c is not None]
 
-    def around(self, tested: Sequence[Tested]) -> list[Candidate]:
-        """Return candidates a small step away from those that did best."""
+    def _mined(self) -> Iterator[tuple[Body, Head]]:
+        for rule in (mined.rule for mined in self._known.mining.rules):
+            body = self._vocabulary.body(rule.conditions)
+            if body is not None:
+                yield from ((some, (rule.polarity, rule.action)) for some in (body, *self._vocabulary.shorter(body)))
+
+    def around(self, best: Iterable[Candidate]) -> list[Candidate]:
+        """Return candidates a small step away from some."""
 
         def bodies(body: Body) -> Iterator[Body]:
             yield from self._vocabulary.moved(body)
@@ -99,20 +79,9 @@ class Search:
             if len(body) < self._settings.most_conditions:
                 yield from self._vocabulary.longer(body)
 
-        best = [found.candidate for found in tested]
         return self._candidates((body, c.head) for c in best for body in bodies(c.body))
 
-    def best(self, tested: Iterable[Tested]) -> list[Tested]:
-        """Return the candidates that did best, none of which changes nearly the same states as another."""
-        chosen: list[Tested] = []
-        for found in sorted(tested, key=lambda found: -found.worth):
-            if len(chosen) == self._settings.beam or not found.effect.mean > 0.0:
-                break
-            if all(overlap(found.candidate.changed, other.candidate.changed) <= SAME for other in chosen):
-                chosen.append(found)
-        return chosen
-
-    def _candidates(self, bodies: Iterable[tuple[Body, tuple[Polarity, int]]]) -> list[Candidate]:
+    def _candidates(self, bodies: Iterable[tuple[Body, Head]]) -> list[Candidate]:
         """Make candidates that change some of the recorded states, but not as others do that were made before."""
         new = [key for key in dict.fromkeys(bodies) if key not in self._made]
         self._made.update(new)
@@ -124,16 +93,18 @@ class Search:
             candidates += self._of_use(kept[start : start + 1024])
         return self._in_turn(candidates)
 
-    def _of_use(self, made: Sequence[tuple[tuple[Body, tuple[Polarity, int]], RuleSet]]) -> list[Candidate]:
+    def _of_use(self, made: Sequence[tuple[tuple[Body, Head], RuleSet]]) -> list[Candidate]:
         responses = respond([rule_set for _, rule_set in made], self._states, negative_first=self._known.negative_first)
         found = []
         for i, ((body, head), rule_set) in enumerate(made):
             digest = int(responses.digests[i])
             share = float(responses.changed[i].mean())
-            if digest not in self._seen and self._settings.least_changed <= share <= self._settings.most_changed:
-                self._seen.add(digest)
-                packed = np.packbits(responses.changed[i])
-                found.append(Candidate(body, head, rule_set, packed, float(responses.losses[i])))
+            if digest in self._seen or not self._settings.least_changed <= share <= self._settings.most_changed:
+                continue
+            self._seen.add(digest)
+            made_of = Candidate(body, head, rule_set, np.packbits(responses.changed[i]), float(responses.losses[i]))
+            if self._changed.add(made_of):
+                found.append(made_of)
         return found
 
     def _in_turn(self, candidates: list[Candidate]) -> list[Candidate]:
@@ -144,25 +115,51 @@ class Search:
         return list({id(c): c for c in ordered}.values())
 
 
-def overlap(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
-    """Share of the states that both change among those that either changes."""
-    either = int(np.bitwise_count(first | second).sum())
-    return int(np.bitwise_count(first & second).sum()) / either if either else 1.0
-
-
 def searched(known: SourceInput) -> Hypotheses:
     """Rule sets from a beam search over bodies of one and more conditions, within a budget of environment steps."""
     search = Search(known)
-    tested: list[Tested] = []
-    spent = 0
+    ladder = Ladder(float(known.experiences.returns.std()))
     waiting = search.first()
+    spent, begun = 0, 0.0
     for allowed in SPENT[: known.search.most_conditions]:
-        while waiting and spent < allowed * known.budget:
-            lot, waiting = waiting[:LOT], waiting[LOT:]
-            effects = yield [candidate.rule_set for candidate in lot]
-            tested += [Tested(c, effect) for c, effect in zip(lot, effects, strict=True)]
-            spent += sum(effect.steps for effect in effects)
-        waiting = search.around(search.best(tested))
+        budget = [known.budget * (begun + share * (allowed - begun)) for share in SPENT_ON_RUNGS]
+        spent = yield from _try_all(ladder, waiting, spent, budget[0])
+        for rung in range(1, len(RUNGS)):
+            spent = yield from _climb(ladder, rung, spent, budget[rung])
+        begun = allowed
+        best = ladder.best(known.search.beam, rung=1) or ladder.best(known.search.beam)
+        waiting = search.around(found.candidate for found in best)
+    best = ladder.best(known.search.proposed, rung=1) or ladder.best(known.search.proposed)
+    yield [found.candidate.rule_set for found in best]
 
 
-register_source("searched", searched)
+Spending = Generator[Trial, Sequence[MeasuredEffect], int]
+"""Yields trials and returns the environment steps that have been spent by now."""
+
+
+def _try_all(ladder: Ladder, waiting: Sequence[Candidate], spent: int, allowed: float) -> Spending:
+    """Try candidates on the first rung, until so many steps are spent."""
+    for start in range(0, len(waiting), LOT):
+        if spent >= allowed:
+            break
+        lot = waiting[start : start + LOT]
+        effects = yield Trial([candidate.rule_set for candidate in lot], *RUNGS[0])
+        ladder.add(lot, effects)
+        spent += sum(effect.steps for effect in effects)
+    return spent
+
+
+def _climb(ladder: Ladder, rung: int, spent: int, allowed: float) -> Spending:
+    """Let candidates come to a rung, the most promising ones first, until so many steps are spent."""
+    while spent < allowed:
+        lot = ladder.climbing(rung, LARGER_LOT)
+        if not lot:
+            break
+        effects = yield Trial([found.candidate.rule_set for found in lot], *RUNGS[rung])
+        for found, effect in zip(lot, effects, strict=True):
+            found.effect, found.rung = effect, rung
+        spent += sum(effect.steps for effect in effects)
+    return spent
+
+
+register_source(SEARCHED, searched)

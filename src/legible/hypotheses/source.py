@@ -1,19 +1,20 @@
 """Sources of hypotheses: where the rule sets come from that are tested.
 
 A source is a generator. It yields rule sets, is sent how guidance with each of them changed the returns, and may yield
-more: it can search without knowing how effects are measured.
+more: it can search without knowing how effects are measured. What it only wants to try, it yields as a `Trial`.
 
-- `SourceInput`: what a source knows; `Source`: a function from that to a generator, `Hypotheses`.
+- `SourceInput`: what a source knows; `Source`: a function from that to a generator, `Hypotheses`; `Trial`.
 - `DecisionGains`: what other choices are worth at single decisions.
 - `SOURCES`, `register_source`, `find_source`: the sources by name; `source_names`: those that a setting lists;
   `open_sources`: the generators of those that a study asks for.
+- `OTHERS`, `others_name`: the source of rules from other policies and studies, a generator for each of them.
 - `ask_sources`: drives generators, round after round, with somebody who measures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -42,8 +43,27 @@ class MeasuredEffect(NamedTuple):
     steps: int = 0
 
 
-Hypotheses = Generator[Sequence[RuleSet], Sequence[MeasuredEffect], None]
-"""Yields rule sets and is sent an effect for each of them."""
+@dataclass(frozen=True)
+class Trial:
+    """Rule sets that a source wants to try before it decides which of them are tested.
+
+    Parameters
+    ----------
+    rule_sets
+        They are played on seeds of their own, and nothing is said of them.
+    changes
+        Until guidance has changed so many of their episodes.
+    seeds
+        At most on so many seeds.
+    """
+
+    rule_sets: Sequence[RuleSet]
+    changes: int
+    seeds: int
+
+
+Hypotheses = Generator[Sequence[RuleSet] | Trial, Sequence[MeasuredEffect], None]
+"""Yields rule sets to test, or to try, and is sent an effect for each of them."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +111,8 @@ class SourceInput:
         The metamorphic relations.
     rules
         Rules of the user's own.
+    others
+        Rules of other policies and studies, by what those are called.
     seed
         Of the study, for sources that draw random numbers.
     decisions
@@ -108,6 +130,7 @@ class SourceInput:
     mining: Mining
     relations: tuple[MetamorphicRelation, ...] = ()
     rules: tuple[Rule, ...] = ()
+    others: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
     seed: int = 0
     decisions: DecisionGains | None = None
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -117,6 +140,17 @@ class SourceInput:
 
 Source = Callable[[SourceInput], Hypotheses]
 SOURCES: dict[str, Source] = {}
+OTHERS = "others"
+"""The source that is opened once for each of the other policies and studies."""
+
+
+def others_name(place: str) -> str:
+    """What the rules of another policy or study are named by.
+
+    >>> others_name("studies/small")
+    'others: studies/small'
+    """
+    return f"{OTHERS}: {place.replace(',', ' ')}"  # names of sources are listed with commas between them
 
 
 def register_source(name: str, source: Source) -> None:
@@ -128,7 +162,15 @@ def register_source(name: str, source: Source) -> None:
 
 def open_sources(names: Iterable[str], known: SourceInput) -> dict[str, Hypotheses]:
     """Return the generators of the sources of some names, in the order of the names."""
-    return {name: find_source(name)(known) for name in names}
+    found: dict[str, Hypotheses] = {}
+    for name in names:
+        source = find_source(name)
+        if name == OTHERS:
+            places = known.others.items()
+            found |= {others_name(place): source(replace(known, others={place: rules})) for place, rules in places}
+        else:
+            found[name] = source(known)
+    return found
 
 
 def find_source(name: str) -> Source:
@@ -153,12 +195,15 @@ def source_names(setting: str) -> list[str]:
 
 
 def ask_sources(
-    sources: Mapping[str, Hypotheses], measure: Callable[[list[RuleSet]], Sequence[MeasuredEffect]]
+    sources: Mapping[str, Hypotheses],
+    measure: Callable[[list[tuple[str, RuleSet]]], Sequence[MeasuredEffect]],
+    explore: Callable[[Trial], Sequence[MeasuredEffect]] | None = None,
 ) -> list[tuple[str, RuleSet]]:
     """Drive sources until none has anything more to test; return every rule set with the name of its source.
 
-    In each round all sources yield, `measure` is called once with all that they yielded, and each source is sent the
-    effects of its own rule sets.
+    In each round all sources yield, `measure` is called once with all that they yielded, each with the name of its
+    source, and each source is sent the effects of its own rule sets. What a source wants to try, `explore` tries at
+    once.
     """
     tested: list[tuple[str, RuleSet]] = []
     waiting: dict[str, Sequence[MeasuredEffect] | None] = dict.fromkeys(sources)
@@ -166,11 +211,16 @@ def ask_sources(
         yielded: dict[str, list[RuleSet]] = {}
         for name, effects in waiting.items():
             try:
-                yielded[name] = list(next(sources[name]) if effects is None else sources[name].send(effects))
+                found = next(sources[name]) if effects is None else sources[name].send(effects)
+                while isinstance(found, Trial):
+                    if explore is None:
+                        raise LegibleError(f"the source {name!r} wants to try rule sets; nobody does that here.")
+                    found = sources[name].send(explore(found))
             except StopIteration:
                 continue
+            yielded[name] = list(found)
         together = [(name, rule_set) for name, rule_sets in yielded.items() for rule_set in rule_sets]
-        measured = list(measure([rule_set for _, rule_set in together])) if together else []
+        measured = list(measure(together)) if together else []
         tested += together
         waiting = {
             name: [effect for (by, _), effect in zip(together, measured, strict=True) if by == name] for name in yielded

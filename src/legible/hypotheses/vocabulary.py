@@ -10,7 +10,7 @@ none") is never drawn together with numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -91,6 +91,17 @@ class Vocabulary:
         return tuple(
             Condition(s.feature, float(lows[s.feature][s.first]), float(highs[s.feature][s.last])) for s in body
         )
+
+    def body(self, conditions: Iterable[Condition]) -> Body | None:
+        """Return the body that has some conditions; None where their ends are no ends of intervals."""
+        spans = []
+        for c in conditions:
+            first = np.flatnonzero(self._intervals.lows[c.feature] == np.float32(c.low))
+            last = np.flatnonzero(self._intervals.highs[c.feature] == np.float32(c.high))
+            if not first.size or not last.size:
+                return None
+            spans.append(Span(c.feature, int(first[0]), int(last[0])))
+        return tuple(sorted(spans))
 
     def longer(self, body: Body) -> Iterator[Body]:
         """Bodies with one more span, of a feature that the body does not speak of."""

@@ -1,11 +1,16 @@
-"""Algorithm 2 of the paper: compose the rule sets that help."""
+"""Compose the rule sets that help: by selection, or as in Algorithm 2 of the paper."""
 
 from __future__ import annotations
 
-from legible.improvement.composition import Improvement, Step, improve
+from legible.improvement.candidates import find_candidates
+from legible.improvement.composed import CompositionCheck, FrontPoint, Step
+from legible.improvement.composition import Improvement, improve
 
 __all__ = [
+    "CompositionCheck",
+    "FrontPoint",
     "Improvement",
     "Step",
+    "find_candidates",
     "improve",
 ]

@@ -1,7 +1,12 @@
-"""Algorithm 2 of the paper: compose the rule sets that reveal weaknesses into a guided policy that is better.
+"""Compose the rule sets that reveal weaknesses into a guided policy that is better.
 
-Screening, composition and the final figure use disjoint blocks of seeds: what is picked because it did well on some
-seeds is never quoted from the same ones.
+By default rule sets are selected so that the composition stays small and does not overfit
+(`legible.improvement.selection`); `--preset paper` has Algorithm 2 of the paper (`legible.improvement.algorithm_2`).
+
+Evaluation, composition, its check and the final figure use disjoint blocks of seeds: what is picked because it did well
+on some seeds is never quoted from the same ones.
+
+- `improve`: composes, and measures the result on fresh seeds; `Improvement`: what came of it.
 """
 
 from __future__ import annotations
@@ -13,36 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.evaluation import (
-    Evaluation,
-    PlayedBlocks,
-    Runner,
-    Sample,
-    Verdict,
-    WorstCase,
-    find_objective,
-    play_blocks,
-    play_on_same_seeds,
-)
+from legible.evaluation import Evaluation, PlayedBlocks, Runner, Sample, find_objective, play_on_same_seeds
 from legible.evaluation.figures import check_constraints, effect_by, effects, figure_rows
 from legible.evaluation.objectives import ConstraintCheck
 from legible.evaluation.statistics import Effect
 from legible.evaluation.units import Setup, UnitResult, run_units
 from legible.features import FeatureSpace
 from legible.formatting import data_frame
+from legible.improvement.algorithm_2 import compose_as_in_paper
+from legible.improvement.composed import CompositionCheck, FrontPoint, Step, share_changed
+from legible.improvement.selection import compose_by_selection
 from legible.play import stage_seeds
 from legible.rules import Rule, RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
-
-
-@dataclass(frozen=True)
-class Step:
-    """One turn of Algorithm 2's loop: the rule set that was tried, the mean return with it, and whether it stayed."""
-
-    rule_set: RuleSet
-    mean: float
-    error: float
-    accepted: bool
 
 
 @dataclass(frozen=True)
@@ -65,6 +53,14 @@ class Improvement:
         The episodes of the final figure: the unguided policy and, unless the composition is empty, the guided one.
     settings, evaluation_settings
         Of the composition; of the evaluation, for objective, constraints and method.
+    front
+        Compositions that no other one beats in both gain and changed actions, the fewest changes first; none in the
+        paper's method.
+    check
+        What seeds that chose nothing say of the composition; None where there was nothing to check, or in the paper's
+        method. Where it is not passed, the composition is empty.
+    environment_steps
+        Environment steps of composition, check and final figure.
     """
 
     rule_sets: tuple[RuleSet, ...]
@@ -75,6 +71,9 @@ class Improvement:
     final_blocks: PlayedBlocks = field(compare=False, repr=False)
     settings: ImprovementSettings
     evaluation_settings: EvaluationSettings = field(default_factory=EvaluationSettings)
+    front: tuple[FrontPoint, ...] = ()
+    check: CompositionCheck | None = None
+    environment_steps: int = 0
 
     @property
     def base(self) -> Sample:
@@ -85,6 +84,11 @@ class Improvement:
     def guided(self) -> Sample:
         """The guided policy on the seeds of the final figure; the unguided one when the composition is empty."""
         return Sample.of(self.final_blocks.results[-1])
+
+    @property
+    def changes_too_much(self) -> bool:
+        """Whether it changes more actions on the seeds of the final figure than it may."""
+        return share_changed(self.final_blocks.results[-1]) > self.settings.most_changed
 
     @property
     def choice_shares(self) -> NDArray[np.float64]:
@@ -160,61 +164,27 @@ def improve(
         As in `legible.evaluation.evaluate`.
     """
     settings = settings or ImprovementSettings()
-    seeds = stage_seeds(seed, "composition", 0, settings.episodes)
-
-    value = find_objective(evaluation.settings.objective).value
-
-    def keeps_constraints(tried: UnitResult) -> bool:
-        return all(check.is_kept for check in check_constraints(evaluation.settings, seen, tried, seen[0]))
-
-    def play(rules: RuleSet | None) -> UnitResult:
-        treatments = () if rules is None else (rules,)
-        this = replace(setup, treatments=treatments)
-        return play_blocks(this, [(len(treatments) - 1, seeds)], run, on_episodes)[0]
-
-    best = play(None)
-    seen = [best]
-    composition, accepted, steps = RuleSet(()), [], []
-    for verdict in _candidates(evaluation, settings, veto):
-        trial = composition | verdict.rule_set
-        tried = play(trial)
-        seen.append(tried)
-        with_it, without = WorstCase(seen, value).of(tried, best)
-        if value(with_it) > value(without) and keeps_constraints(tried):
-            best, composition = tried, trial
-            accepted.append(verdict.rule_set)
-        sample = Sample.of(tried)
-        steps.append(Step(verdict.rule_set, sample.mean, sample.error, composition is trial))
-    final = replace(setup, treatments=(composition,) if len(composition) else (), count_choices=True)
+    compose = compose_by_selection if evaluation.settings.method == "racing" else compose_as_in_paper
+    found = compose(setup, evaluation, seed=seed, settings=settings, veto=veto, run=run, on_episodes=on_episodes)
+    treatments = (found.composition,) if len(found.composition) else ()
+    final = replace(setup, treatments=treatments, count_choices=True)
     blocks = play_on_same_seeds(final, stage_seeds(seed, "final", 0, settings.final_episodes), run, on_episodes)
+    played = sum(int(result.lengths.sum()) for result in blocks.results)
     return Improvement(
-        rule_sets=tuple(accepted),
-        composition=composition,
-        steps=tuple(steps),
-        chosen=Sample.of(best),
+        rule_sets=found.rule_sets,
+        composition=found.composition,
+        steps=found.steps,
+        chosen=found.chosen,
         effect=_final_effect(blocks, evaluation.settings),
         final_blocks=blocks,
         settings=settings,
         evaluation_settings=evaluation.settings,
+        front=found.front,
+        check=found.check,
+        environment_steps=found.environment_steps + played,
     )
 
 
 def _final_effect(blocks: PlayedBlocks, settings: EvaluationSettings) -> Effect:
     objective = find_objective(settings.objective)
     return effect_by(objective, blocks.results, blocks.results[-1], blocks.base, settings.method)
-
-
-def _candidates(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:
-    """The rule sets to try, in order."""
-    found = evaluation.weaknesses if settings.candidates == "weaknesses" else evaluation.confirmed
-    mined_order = [verdict for verdict in evaluation.verdicts if verdict in found]
-    allowed = [v for v in mined_order if not (set(v.rule_set.rules) | {v.rule_set.source}) & set(veto)]
-    by_effect = sorted(allowed, key=lambda v: -v.difference)
-    if settings.most_candidates:
-        chosen = by_effect[: settings.most_candidates]
-        allowed, by_effect = [v for v in allowed if v in chosen], chosen
-    if settings.order == "effect":
-        return by_effect
-    if settings.order == "negative-first":
-        return sorted(allowed, key=lambda v: v.rule_set.rules[0].polarity == "+")
-    return allowed

@@ -119,9 +119,26 @@ def _only_raced(number: Callable[[StudySettings], int], *, raced: bool) -> Calla
     return lambda settings, _: number(settings) if _is_raced(settings) == raced else 0
 
 
+# Rule sets that usually join a composition, and the share of the episodes of a trial that have to be played.
+_USUAL_JOINED, _USUAL_PLAYED = 4, 0.5
+
+
 def _composed(settings: StudySettings, known: Known) -> int:
     tried = min(known.candidates, settings.improvement.most_candidates or known.candidates)
-    return (1 + tried) * settings.improvement.episodes
+    if not _is_raced(settings):
+        return (1 + tried) * settings.improvement.episodes
+    # What joins is recorded; for each of them some of the others are tried again, and at the end what is not missed.
+    joined = min(tried, _USUAL_JOINED)
+    return round((1 + joined + _USUAL_PLAYED * tried * (1 + joined / 2)) * settings.improvement.episodes)
+
+
+def _checked_seeds(settings: StudySettings, known: Known) -> int:
+    return settings.improvement.episodes if _is_raced(settings) and known.candidates else 0
+
+
+def _checked(settings: StudySettings, known: Known) -> int:
+    # The unguided policy, the composition, and what else is in the front.
+    return (2 + min(known.candidates, _USUAL_JOINED)) * _checked_seeds(settings, known)
 
 
 def _compared(settings: StudySettings, known: Known) -> int:
@@ -157,6 +174,14 @@ FUTURES = 3 * MOST_ROLLOUTS
 
 def _of_mistakes(settings: StudySettings, _: Known) -> int:
     return 0 if settings.mistakes.when == "never" else settings.mistakes.episodes
+
+
+SEARCH_SEEDS = 4096
+"""Seeds at most on which searched rule sets are tried."""
+
+
+def _searched(settings: StudySettings, _: Known) -> int:
+    return SEARCH_SEEDS if "searched" in settings.sources else 0
 
 
 STAGES: dict[str, Stage] = {}
@@ -210,6 +235,14 @@ for _stage in (
         _confirmed,
     ),
     Stage(
+        "search",
+        19,
+        "evaluate",
+        "the unguided policy and rule sets that are searched, on the same seeds: which of them are tested",
+        _searched,
+        lambda *_: 0,  # its budget is one of steps
+    ),
+    Stage(
         "racing",
         9,
         "evaluate",
@@ -232,6 +265,14 @@ for _stage in (
         "every step of the composition, on the same seeds",
         lambda settings, _: settings.improvement.episodes,
         _composed,
+    ),
+    Stage(
+        "composition check",
+        13,
+        "improve",
+        "the composition, and others that change less, beside the unguided policy: none of them was chosen there",
+        _checked_seeds,
+        _checked,
     ),
     Stage(
         "final",

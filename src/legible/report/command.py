@@ -26,7 +26,7 @@ def rerun_command(study: Study) -> str:
         policy = own.name
     if not policy:
         return ""
-    kept = json.loads((study.folder / "study.json").read_text(encoding="utf-8"))
+    kept = {"rules from": [], **json.loads((study.folder / "study.json").read_text(encoding="utf-8"))}
     told = {} if policy == own.name else kept["about"].get("policy options", {})
     options = [("--seed", str(study.seed))]
     options += [("--policy-output" if name == "output" else f"--{name}", value) for name, value in told.items()]
@@ -35,6 +35,7 @@ def rerun_command(study: Study) -> str:
     options += [("--relations", name) for name in _relation_files(study)]
     options += [("--names", "names.toml")] * _has_own_names(study)
     options += [("--rule", rule) for rule in kept["rules"]] + [("--veto", rule) for rule in kept["veto"]]
+    options += [("--rules-from", _as_found(entry["file"] or entry["name"])) for entry in kept["rules from"]]
     options += [("--other", f"{name}={_as_found(source)}") for name, source in study.other_policies.items()]
     options += [("--settings", "settings.toml"), ("--out", "again")]
     return shlex.join(["legible", "run", study.environment.name, policy, *(word for pair in options for word in pair)])

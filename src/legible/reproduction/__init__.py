@@ -4,6 +4,7 @@
 - `records`: everything that a study of one policy found, in a small file.
 - `tables`: tables built from records alone.
 - `figures`: a picture of each table.
+- `origin`: which code and which processor made a record.
 - `running`: run what is missing and write the tables.
 """
 
@@ -15,15 +16,27 @@ from legible.imports import lazy_names
 
 if TYPE_CHECKING:
     from legible.reproduction.plan import Job, StudiesPlan, TablePlan, find_tables
-    from legible.reproduction.running import jobs_of, load_table_plans, reproduce, table_from_records, write_tables
+    from legible.reproduction.running import (
+        compare_records,
+        expected_seconds,
+        jobs_of,
+        load_table_plans,
+        missing_jobs,
+        reproduce,
+        table_from_records,
+        write_tables,
+    )
 
 __all__ = [
     "Job",
     "StudiesPlan",
     "TablePlan",
+    "compare_records",
+    "expected_seconds",
     "find_tables",
     "jobs_of",
     "load_table_plans",
+    "missing_jobs",
     "reproduce",
     "table_from_records",
     "write_tables",
@@ -33,6 +46,15 @@ __getattr__ = lazy_names(
     __name__,
     {
         "plan": ("Job", "StudiesPlan", "TablePlan", "find_tables"),
-        "running": ("jobs_of", "load_table_plans", "reproduce", "table_from_records", "write_tables"),
+        "running": (
+            "compare_records",
+            "expected_seconds",
+            "jobs_of",
+            "load_table_plans",
+            "missing_jobs",
+            "reproduce",
+            "table_from_records",
+            "write_tables",
+        ),
     },
 )

@@ -160,6 +160,8 @@ class TablePlan:
         Files of the studies that it is made from, beside the table's own; several stand side by side.
     paper
         The paper's figures: row → column → number.
+    modes
+        Those of the studies that it shows; empty for all.
     """
 
     name: str
@@ -167,13 +169,14 @@ class TablePlan:
     kind: Kind
     studies: Mapping[str, str] = field(hash=False)
     paper: Mapping[str, Mapping[str, float]] = field(hash=False)
+    modes: Sequence[str] = ()
     folder: Path = Path()
 
     @classmethod
     def load(cls, path: str | Path) -> TablePlan:
         """Read a table file."""
         path = Path(path)
-        data = _read(path, ("title", "kind", "studies", "paper"))
+        data = _read(path, ("title", "kind", "studies", "paper", "modes"))
         made: TablePlan = _entry(cls, {"name": path.stem, "folder": path.parent, **data}, str(path))
         if made.kind not in get_args(Kind):
             raise LegibleError(f"{path}: kind {made.kind!r} must be one of {', '.join(get_args(Kind))}.")

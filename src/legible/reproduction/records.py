@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import time
 import zlib
@@ -24,12 +25,13 @@ from legible.environments import domain_groups
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Sample, Verdict, WorstCase, play_blocks
 from legible.evaluation.statistics import paired
-from legible.evaluation.units import UNGUIDED, run_units
+from legible.evaluation.units import UNGUIDED, UnitResult, run_units
 from legible.explanation import feature_groups, group_shares
 from legible.features import FeatureSpace
 from legible.files import write_whole
 from legible.policies import load_policy
 from legible.relations import generalise_all
+from legible.reproduction.origin import code_version, processor_name
 from legible.reproduction.plan import Job
 from legible.rules import RuleSet, parse_rule
 from legible.study import Study
@@ -86,6 +88,7 @@ def make_record(
         references = study.play_references()
     with _timed(seconds, "extended"):
         extended = _extended(job, study) if job.extended else None
+    played = [evaluation, *tests.values(), *([random_rules] if random_rules is not None else [])]
     with _timed(seconds, "known rule"):
         known = _known_rule(job.row.known_rule, study) if job.row.known_rule else None
     return {
@@ -117,6 +120,15 @@ def make_record(
         "extended": extended,
         "known_rule": known,
         "seconds": _numbers(seconds),
+        "workers": engine.workers,
+        "steps": {
+            "experiences": len(study.experiences),
+            "evaluation": evaluation.steps,
+            "baselines": sum(found.steps for found in played[1:]),
+            "final": sum(int(block.lengths.sum()) for block in improvement.final_blocks.results),
+        },
+        "code": code_version(),
+        "processor": processor_name(),
     }  # fmt: skip
 
 
@@ -128,12 +140,23 @@ def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
 
 
 def _extended(job: Job, study: Study) -> Record:
-    """The policy that was trained for longer, on the seeds of the final figure."""
+    """The policy that was trained for longer, on the seeds of the final figure, beside the base and the guided one."""
     setup = replace(study.setup(), policy=load_policy(job.extended))
     seeds = study.improvement.final_blocks.seeds
     # Not with the study's runner: its store knows one policy only.
     run = partial(run_units, engine=study.engine, time_limit=study.settings.time_limit or None)
-    return _sample(Sample.of(play_blocks(setup, [(UNGUIDED, seeds)], run)[0]))
+    played = play_blocks(setup, [(UNGUIDED, seeds)], run)[0]
+    blocks = study.improvement.final_blocks
+    worst = WorstCase((played, *blocks.results))
+
+    def over(guided: UnitResult, base: UnitResult) -> Record:
+        better, worse = worst.of(guided, base)
+        return _numbers(asdict(paired(better.returns, worse.returns)))
+
+    return _sample(Sample.of(played)) | {
+        "over_base": over(played, blocks.base),
+        "guided_over_extended": over(blocks.results[-1], played),
+    }
 
 
 def _known_rule(text: str, study: Study) -> Record:
@@ -185,9 +208,16 @@ def _verdict(verdict: Verdict, space: FeatureSpace) -> Record:
     record = _numbers(record)
     if isinstance(verdict.treatment, RuleSet):
         record["rules"] = len(verdict.treatment)
+        record["set"] = _identity(verdict.treatment, space)
         if verdict.treatment.source is not None:
             record["rule"] = verdict.treatment.source.text(space)
     return record
+
+
+def _identity(rule_set: RuleSet, space: FeatureSpace) -> str:
+    """What equal rule sets share: a short hash of their rules in any order."""
+    texts = sorted(rule.text(space) for rule in rule_set.rules)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]
 
 
 def _sample(sample: Sample) -> Record:

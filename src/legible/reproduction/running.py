@@ -1,13 +1,17 @@
 """Run the studies that tables lack, and write the tables from the records.
 
 - `load_table_plans`, `jobs_of`: which tables, and the studies that they need.
+- `missing_jobs`: the studies that have no record yet, and `expected_seconds`: how long they take.
 - `reproduce`: runs what is missing and writes the tables.
+- `compare_records`: what differs between records and those of the repository.
 - `write_tables`, `table_from_records`: tables from the records that are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +63,7 @@ def reproduce(
     modes: Sequence[str] = (),
     baselines: bool = True,
     seed: int = 0,
+    minutes: float = 0.0,
     trust: bool = False,
     engine: Engine | None = None,
     on_job: OnJob | None = None,
@@ -84,6 +89,8 @@ def reproduce(
         Whether random tests and random rules are run; without them their cells are "not run".
     seed
         Of every study.
+    minutes
+        After so many no further study is begun; 0 for no limit. What is missing is run the next time.
     trust
         Whether to import factories of environments and policies that are code, if the table files name some. Files from
         somebody else can name any code.
@@ -93,18 +100,16 @@ def reproduce(
         Called before each study, and while it runs.
     """
     plans = load_table_plans(names, experiments)
-    jobs = [(studies, job) for studies, found in jobs_of(plans, scale).items() for job in found]
-    for studies, job in jobs:
-        refuse_named_code(job.row.spec, f"{experiments / studies}.toml", trust=trust)
-    missing = [
-        (studies, job)
-        for studies, job in jobs
-        if not record_path(out, studies, job).exists()
-        and (not rows or job.row.name in rows)
-        and (not modes or job.mode in modes)
-    ]
+    jobs = jobs_of(plans, scale)
+    for studies, found in jobs.items():
+        for job in found:
+            refuse_named_code(job.row.spec, f"{experiments / studies}.toml", trust=trust)
+    missing = missing_jobs(jobs, out, rows, modes)
+    until = time.monotonic() + 60.0 * minutes if minutes else math.inf
     with engine or LocalProcesses() as running:
         for number, (studies, job) in enumerate(missing, 1):
+            if time.monotonic() >= until:
+                break
             if on_job is not None:
                 on_job(job, number, len(missing))
             folder = work / studies / job.name
@@ -116,11 +121,61 @@ def reproduce(
     return write_tables(plans, out, scale)
 
 
+def missing_jobs(
+    jobs: Mapping[str, Sequence[Job]], out: Path, rows: Sequence[str] = (), modes: Sequence[str] = ()
+) -> list[tuple[str, Job]]:
+    """Return the jobs that have no record, with the name of their studies; `rows` and `modes` as for `reproduce`."""
+    return [
+        (studies, job)
+        for studies, found in jobs.items()
+        for job in found
+        if not record_path(out, studies, job).exists()
+        and (not rows or job.row.name in rows)
+        and (not modes or job.mode in modes)
+    ]
+
+
+def expected_seconds(missing: Sequence[tuple[str, Job]], out: Path, workers: int) -> float:
+    """Guess how long jobs take on some workers, by what records of the same row took, or of the same studies.
+
+    NaN where there are none to go by. Records without their seconds tell nothing.
+    """
+    took: dict[tuple[str, str], list[float]] = {}
+    for path in sorted((out / "records").glob("*/*.json.gz")):
+        record = load_record(path)
+        if "seconds" in record and "workers" in record:
+            seconds = sum(record["seconds"].values()) * record["workers"] / workers
+            for place in ((path.parent.name, record["row"]), (path.parent.name, "")):
+                took.setdefault(place, []).append(seconds)
+    known = [took.get((studies, job.row.name)) or took.get((studies, "")) for studies, job in missing]
+    return sum(sum(found) / len(found) if found else math.nan for found in known)
+
+
+def compare_records(out: Path, reference: Path) -> dict[str, list[str]]:
+    """Compare the records of a folder with those of another: by name, the entries that differ ([] where none does).
+
+    When, where and with which version a record was made does not count. Records that the other folder lacks are left
+    out.
+    """
+    found = {}
+    for path in sorted((out / "records").glob("*/*.json.gz")):
+        other = reference / "records" / path.parent.name / path.name
+        if other.exists():
+            one, two = load_record(path), load_record(other)
+            keys = [key for key in sorted({*one, *two} - _MADE) if one.get(key) != two.get(key)]
+            found[f"{path.parent.name}/{path.name.removesuffix('.json.gz')}"] = keys
+    return found
+
+
+_MADE = {"seconds", "workers", "code", "processor"}
+
+
 def write_tables(plans: Sequence[TablePlan], out: Path, scale: float = 1.0) -> list[Table]:
     """Build tables from the records that are there, and write them as Markdown, CSV and pictures."""
     from legible.reproduction.figures import draw_table  # noqa: PLC0415 (matplotlib takes a second to import)
 
     tables = [table_from_records(plan, out, scale) for plan in plans]
+    out.mkdir(parents=True, exist_ok=True)
     for table in tables:
         write_text(out / f"{table.name}.md", table.to_markdown())
         write_text(out / f"{table.name}.csv", table.to_csv())

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from legible.evaluation.statistics import benjamini_hochberg
-from legible.reproduction.plan import TablePlan
+from legible.reproduction.plan import StudiesPlan, TablePlan
 from legible.reproduction.records import Record
 
 NOT_RUN = "not run"
+NOT_MEANT = "–"
+"""Stands where the plan asks for nothing: no random tests in this mode, no policy that was trained for longer."""
 ALPHA = 0.05
 
 
@@ -25,12 +28,15 @@ ALPHA = 0.05
 class Cell:
     """A figure: the mean over policies, the mean of their own errors, and the error between them.
 
-    `paper` is the paper's figure, NaN where it has none.
+    `paper` is the paper's figure, NaN where it has none; `note` says what the figure is of, where that differs by row.
+    `is_meant` says whether the plan asks for it at all.
     """
 
     values: tuple[float, ...]
     errors: tuple[float, ...] = ()
     paper: float = float("nan")
+    note: str = ""
+    is_meant: bool = True
 
     @property
     def mean(self) -> float:
@@ -51,10 +57,11 @@ class Cell:
     def text(self, digits: int) -> str:
         """For people: ``mean ± within [between]``."""
         if not self.values:
-            return NOT_RUN
+            return NOT_RUN if self.is_meant else NOT_MEANT
         within = f" ± {self.within:.{digits}f}" if self.errors else ""
         between = f" [{self.between:.{digits}f}]" if len(self.values) > 1 else ""
-        return f"{self.mean:.{digits}f}{within}{between}"
+        note = f" ({self.note})" if self.note else ""
+        return f"{self.mean:.{digits}f}{within}{between}{note}"
 
 
 @dataclass(frozen=True)
@@ -113,12 +120,32 @@ Quantity = Callable[[Record], "float | tuple[float, float] | None"]
 
 def _shares(verdicts: Sequence[Record]) -> dict[str, float]:
     """Shares of the evaluations that found a weakness: by the plain test, after correction, on fresh seeds."""
+    verdicts = distinct(verdicts)
     if not verdicts:
         return {}
     plain = [v["p"] < ALPHA for v in verdicts]
     corrected = benjamini_hochberg([v["p"] for v in verdicts]) < ALPHA
     fresh = [v.get("q_fresh", 1.0) < ALPHA for v in verdicts]
     return {"plain": float(np.mean(plain)), "corrected": float(np.mean(corrected)), "fresh": float(np.mean(fresh))}
+
+
+def distinct(verdicts: Sequence[Record]) -> list[Record]:
+    """Verdicts with equal rule sets counted once; all of them where records do not say which are equal."""
+    found: dict[object, Record] = {}
+    for number, verdict in enumerate(verdicts):
+        found.setdefault(verdict.get("set", number), verdict)
+    return list(found.values())
+
+
+def best_reference(record: Record) -> Record | None:
+    """The reference with the highest mean return on the final seeds: random play, a constant action, a policy."""
+    found = [one for one in record.get("references") or () if one["seeds"] == "final"]
+    return max(found, key=lambda one: float(one["mean"]), default=None)
+
+
+def _best_reference(record: Record) -> tuple[float, float] | None:
+    found = best_reference(record)
+    return (found["mean"], found["error"]) if found else None
 
 
 def _of_method(method: str, kind: str) -> Quantity:
@@ -143,20 +170,22 @@ def _sample_of(*path: str) -> Quantity:
 
 
 METHODS = ("RT", "RR", "MT")
+REFERENCE = "best reference"
 WEAKNESSES: dict[str, tuple[Quantity, int]] = {
     **{method: (_of_method(method, "plain"), 3) for method in METHODS},
-    "evaluations": (lambda record: float(len(record["MT"])), 1),
+    "evaluations": (lambda record: float(len(distinct(record["MT"]))), 1),
     **{f"{method}, corrected": (_of_method(method, "corrected"), 3) for method in METHODS},
     **{f"{method}, fresh seeds": (_of_method(method, "fresh"), 3) for method in METHODS},
 }
 IMPROVEMENT: dict[str, tuple[Quantity, int]] = {
-    "base": (_sample_of("base"), 1),
-    "rule-guided": (_sample_of("improvement", "chosen"), 1),
+    "base": (_sample_of("improvement", "base"), 1),
+    "rule-guided": (_sample_of("improvement", "guided"), 1),
     "extended training": (_sample_of("extended"), 1),
+    REFERENCE: (_best_reference, 1),
     "rule sets": (lambda record: float(len(record["improvement"]["rule_sets"])), 1),
-    "base, fresh seeds": (_sample_of("improvement", "base"), 1),
-    "rule-guided, fresh seeds": (_sample_of("improvement", "guided"), 1),
-    "gain, fresh seeds": (_sample_of("improvement", "effect"), 1),
+    "gain": (_sample_of("improvement", "effect"), 1),
+    "rule-guided less extended": (_sample_of("extended", "guided_over_extended"), 1),
+    "rule-guided, where it was chosen": (_sample_of("improvement", "chosen"), 1),
 }
 
 
@@ -190,7 +219,7 @@ def build_table(plan: TablePlan, records: Mapping[str, Sequence[Record]]) -> Tab
     wanted = {column for row in plan.paper.values() for column in row}
     groups = sorted({column.partition(" ")[2] for column in wanted}) if plan.kind == "groups" else []
     columns = _columns(plan, list(plans), groups)
-    modes = list(dict.fromkeys(mode for studies in plans.values() for mode in studies.modes))
+    modes = plan.modes or list(dict.fromkeys(mode for studies in plans.values() for mode in studies.modes))
     rows: dict[tuple[str, str], tuple[Cell, ...]] = {}
     for row in plan.paper:
         for mode in modes:
@@ -198,14 +227,30 @@ def build_table(plan: TablePlan, records: Mapping[str, Sequence[Record]]) -> Tab
             for name, (label, figure, _) in columns.items():
                 here = [r for r in records.get(label, ()) if (r["row"], r["mode"]) == (row, mode)]
                 here.sort(key=lambda record: record["policy_seed"])
-                cells.append(_cell([figure(record) for record in here], plan.paper[row].get(name, float("nan"))))
+                note = _reference_name(here) if name.endswith(REFERENCE) else ""
+                cell = _cell([figure(record) for record in here], plan.paper[row].get(name, float("nan")), note)
+                cells.append(replace(cell, is_meant=_is_meant(plans[label], row, mode, name)))
             rows[row, mode] = tuple(cells)
     digits = tuple(digits for _, _, digits in columns.values())
     return Table(plan.name, plan.title, tuple(columns), digits, rows)
 
 
-def _cell(found: Sequence[float | tuple[float, float] | None], paper: float) -> Cell:
+def _is_meant(studies: StudiesPlan, row: str, mode: str, column: str) -> bool:
+    """Whether the plan of some studies asks for a column."""
+    if "extended" in column:
+        return any(one.extended for one in studies.rows if one.name == row)
+    is_baseline = column.removesuffix(", corrected").removesuffix(", fresh seeds")[-2:] in ("RT", "RR")
+    return not is_baseline or mode not in studies.modes or studies.modes[mode].baselines
+
+
+def _reference_name(records: Sequence[Record]) -> str:
+    """What the best references of some records are called, those of most policies first."""
+    names = Counter(found["name"] for record in records if (found := best_reference(record)))
+    return ", ".join(name for name, _ in names.most_common())
+
+
+def _cell(found: Sequence[float | tuple[float, float] | None], paper: float, note: str) -> Cell:
     known = [figure for figure in found if figure is not None]
     values = tuple(figure[0] if isinstance(figure, tuple) else figure for figure in known)
     errors = tuple(figure[1] for figure in known if isinstance(figure, tuple))
-    return Cell(values, errors, paper)
+    return Cell(values, errors, paper, note)

@@ -18,7 +18,7 @@ Precedence = Literal["positive", "negative"]
 Enforce = Literal["typical", "nearest"]
 """What a continuous action becomes that rules move: the typical action of the region, or its nearest point."""
 Method = Literal["racing", "paper"]
-Candidates = Literal["weaknesses", "confirmed"]
+Candidates = Literal["weaknesses", "confirmed", "best"]
 Order = Literal["mined", "effect", "negative-first"]
 MistakesWhen = Literal["fast", "always", "never"]
 MOST_ROLLOUTS = 512  # of one choice in one rung of the search for mistakes
@@ -191,6 +191,11 @@ class EvaluationSettings:
         int,
         "Racing: fresh seeds at most; a rule set that changes fewer than 200 episodes there is too rare to tell.",
     ] = 4000
+    most_confirmed: Annotated[
+        int,
+        "Racing: rule sets of each source at most that are confirmed, the best ones that differ; 0 for any number. "
+        "Mined rules and your own are all confirmed, if they pass the race.",
+    ] = 24
     episodes: Annotated[
         int,
         "The paper's method: episodes for the unguided policy and for each rule set in screening (the paper: 250 in "
@@ -235,6 +240,8 @@ class EvaluationSettings:
                 f"confirmation_changes must be 0 or at least {FEWEST_CHANGES}, got {self.confirmation_changes}: with "
                 "fewer changed episodes rare large losses are missed."
             )
+        if self.most_confirmed < 0:
+            raise SettingsError(f"most_confirmed cannot be negative, got {self.most_confirmed}.")
         if self.episodes < 2:
             raise SettingsError(f"episodes must be at least 2 to compare returns, got {self.episodes}.")
         if self.confirmation_episodes == 1 or self.confirmation_episodes < 0:
@@ -253,13 +260,14 @@ class SearchSettings:
         "elsewhere as many as the other rule sets take at most.",
     ] = 0
     beam: Annotated[int, "Rule sets that are refined in each round: the best ones."] = 12
+    proposed: Annotated[int, "Rule sets at most that the search proposes, which are then tested like others."] = 40
     most_conditions: Annotated[int, "Conditions of a rule at most, 1 to 4."] = 4
     least_changed: Annotated[float, "Share of the recorded states in which a rule set must change the choice."] = 0.002
     most_changed: Annotated[float, "Share of the recorded states in which a rule set may change the choice."] = 0.5
-    states: Annotated[int, "Recorded states on which rule sets are judged before anything is played."] = 4000
+    states: Annotated[int, "Recorded states on which rule sets are judged before anything is played."] = 2000
 
     def __post_init__(self) -> None:
-        for name, least in (("budget", 0), ("beam", 1), ("most_conditions", 1), ("states", 1)):
+        for name, least in (("budget", 0), ("beam", 1), ("proposed", 1), ("most_conditions", 1), ("states", 1)):
             if getattr(self, name) < least:
                 raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
         if self.most_conditions > 4:
@@ -275,25 +283,45 @@ class SearchSettings:
 class ImprovementSettings:
     """What decides the composition."""
 
-    episodes: Annotated[int, "Episodes for each step of the composition."] = 500
+    episodes: Annotated[
+        int,
+        "Seeds on which rule sets are composed: additions are chosen on one half and tested on the other. The "
+        "composition is checked on as many other seeds. The paper's method: episodes for each step.",
+    ] = 1000
     final_episodes: Annotated[
         int,
         "Episodes of the figure that is quoted: base and composition on the same fresh seeds.",
     ] = 1000
     candidates: Annotated[
         Candidates,
-        'Which rule sets are tried: "weaknesses" (those that passed the race; the paper: Welch\'s p below alpha) or '
-        'only "confirmed" ones.',
+        'Which rule sets are tried: "weaknesses" (those that passed the race; the paper: Welch\'s p below alpha), only '
+        '"confirmed" ones, or the "best", whatever the race says of them.',
     ] = "weaknesses"
-    most_candidates: Annotated[int, "Try at most this many, the largest screening differences first; 0 tries all."] = 20
-    order: Annotated[Order, 'In which order: as "mined" (the paper), by "effect", or "negative-first".'] = "mined"
+    most_candidates: Annotated[
+        int,
+        "Try at most this many at a time, the largest effects first; 0 tries all.",
+    ] = 20
+    beginnings: Annotated[
+        int,
+        "How many rule sets a composition is begun with, each by itself; the best of what comes of them counts.",
+    ] = 3
+    most_changed: Annotated[
+        float,
+        "Share of the actions that the composition may change; with less, as much is gained as can be for that.",
+    ] = 1.0
+    order: Annotated[
+        Order,
+        'The paper\'s method: in which order: as "mined" (the paper), by "effect", or "negative-first".',
+    ] = "mined"
 
     def __post_init__(self) -> None:
-        for name in ("episodes", "final_episodes"):
-            if getattr(self, name) < 2:
-                raise SettingsError(f"{name} must be at least 2, got {getattr(self, name)}.")
+        for name, least in (("episodes", 4), ("final_episodes", 2), ("beginnings", 1)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
         if self.most_candidates < 0:
             raise SettingsError(f"most_candidates cannot be negative, got {self.most_candidates}.")
+        if not 0.0 < self.most_changed <= 1.0:
+            raise SettingsError(f"most_changed is a share above 0 and up to 1, got {self.most_changed}.")
         check_word(self, "candidates")
         check_word(self, "order")
 

@@ -48,8 +48,9 @@ class StudySettings:
         str,
         'Where the rule sets that are tested come from, separated by commas: "mined" (the paper: mined rules, '
         'generalised), "alone" (the same rules, each by itself), "searched" (rules that the policy does not follow '
-        'itself), "mistakes" (rules learned from single decisions), "yours" (rules that you give).',
-    ] = "mined,yours"
+        'itself), "mistakes" (rules learned from single decisions), "others" (rules of other policies and studies that '
+        'you name), "yours" (rules that you give).',
+    ] = "mined,alone,searched,others,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
@@ -71,6 +72,7 @@ class StudySettings:
     def paper(cls) -> StudySettings:
         """The paper's settings, and the authors' own where it is silent."""
         return cls(
+            sources="mined,yours",
             mining=MiningSettings.paper(),
             evaluation=EvaluationSettings(method="paper"),
             improvement=ImprovementSettings(episodes=1000, order="negative-first"),
@@ -92,7 +94,7 @@ class StudySettings:
                 confirmation_episodes=50,
             ),
             search=SearchSettings(budget=1_500_000),
-            improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4),
+            improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4, beginnings=1),
             references=ReferenceSettings(episodes=50),
             baselines=BaselineSettings(random_tests=10),
             mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),
@@ -106,6 +108,7 @@ class StudySettings:
         return replace(
             self,
             play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT),
+            improvement=replace(self.improvement, beginnings=1),
             mistakes=replace(self.mistakes, steps=self.mistakes.steps // SINGLE_STEPS),
         )
 

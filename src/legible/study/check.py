@@ -378,7 +378,7 @@ def _times(spec: EnvironmentSpec, policy: Policy, played: str, time_limit: float
         envs.close()
     setup = Setup(policy, spec, (), settings.play)
     rate = measure_rate(setup, time_limit=time_limit)
-    yield Finding("speed", "yes", f"{number(rate)} episodes a second in one process ({form}{played})")
+    yield Finding("speed", "yes", f"{number(rate.episodes)} episodes a second in one process ({form}{played})")
     engine = LocalProcesses()
     takes: dict[str, Estimate] = {
         name: estimate(setup, chosen, engine, rate=rate)

@@ -1,7 +1,8 @@
 """How long a study will take, from a few episodes that are played to find out, and units that suit an environment.
 
-- `measure_rate`: episodes a second in one process.
-- `planned_episodes`: how many episodes the stages of a study play.
+- `measure_rate`: episodes and steps a second in one process, a `Rate`.
+- `planned_episodes`: how many episodes the stages of a study play; `expected_episodes`, `guess_known`: how many are to
+  be expected of those that learn only step by step.
 - `estimate`: both together.
 - `search_budget`: environment steps that the search of a study may take.
 - `settings_for`: settings with units of work of a size that suits an environment.
@@ -13,9 +14,10 @@ import itertools
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from legible.engines import Engine, LocalProcesses, UnitFailedError
-from legible.environments import EnvironmentSpec, UnfitEnvironmentError
+from legible.environments import Env, EnvironmentSpec, UnfitEnvironmentError
 from legible.evaluation.units import UNGUIDED, Setup, Unit, play_unit
 from legible.play import STAGES, Known, stage_seeds
 from legible.settings import StudySettings
@@ -32,6 +34,18 @@ NATIVE_SEARCH_STEPS = 15_000_000
 DIFFERENT, MOST_REPLAYS = 3.0, 2
 
 
+class Rate(NamedTuple):
+    """Episodes and environment steps a second in one process."""
+
+    episodes: float
+    steps: float
+
+    @property
+    def length(self) -> float:
+        """Steps of an episode, on average."""
+        return self.steps / self.episodes
+
+
 @dataclass(frozen=True)
 class Estimate:
     """What a study will take.
@@ -41,7 +55,7 @@ class Estimate:
     rate
         Episodes a second in one process, as measured.
     episodes
-        Episodes that will be played, by stage.
+        Episodes that will be played, by stage; for a search, as many as it has steps for.
     workers
         Processes that play them.
     """
@@ -68,7 +82,7 @@ def measure_rate(
     seed: int = 0,
     engine: Engine | None = None,
     time_limit: float | None = None,
-) -> float:
+) -> Rate:
     """Play unguided episodes for about some seconds and return how many a second there were.
 
     Ever larger lots are played, up to the batch that units have, and the last one counts: the first ones pay for what
@@ -93,16 +107,17 @@ def measure_rate(
         return _measure_rate(setup, seconds, seed, engine, time_limit)
 
 
-def _measure_rate(setup: Setup, seconds: float, seed: int, engine: Engine | None, time_limit: float | None) -> float:
-    count, rate, again = 1, 0.0, 0
+def _measure_rate(setup: Setup, seconds: float, seed: int, engine: Engine | None, time_limit: float | None) -> Rate:
+    count, rate, length, again = 1, 0.0, 0.0, 0
     for lot in itertools.count():
         unit = Unit((UNGUIDED,) * count, tuple(stage_seeds(seed, "experiences", 0, count)))
         try:
-            took = _seconds_for(setup, unit, engine, time_limit)
+            took, steps = _seconds_for(setup, unit, engine, time_limit)
         except (UnfitEnvironmentError, UnitFailedError):
             if rate:
-                return rate
+                return Rate(rate, rate * length)
             raise
+        length = steps / count
         before, rate = rate, count / took
         # The first lot never counts: it may have been compiling.
         if lot > 0 and again < MOST_REPLAYS and not 1 / DIFFERENT <= rate / before <= DIFFERENT:
@@ -113,10 +128,10 @@ def _measure_rate(setup: Setup, seconds: float, seed: int, engine: Engine | None
             break
         if lot > 0 or took < seconds:
             count *= 4
-    return rate
+    return Rate(rate, rate * length)
 
 
-def _seconds_for(setup: Setup, unit: Unit, engine: Engine | None, time_limit: float | None) -> float:
+def _seconds_for(setup: Setup, unit: Unit, engine: Engine | None, time_limit: float | None) -> tuple[float, int]:
     if engine is None or time_limit is None:
         return _time_unit(setup, unit)
     episodes = f"seed {unit.seeds[0]}" if len(unit) == 1 else f"seeds {unit.seeds[0]} to {unit.seeds[-1]}"
@@ -124,10 +139,10 @@ def _seconds_for(setup: Setup, unit: Unit, engine: Engine | None, time_limit: fl
     return run_within_limit(engine, _time_unit, setup, unit, time_limit, what)
 
 
-def _time_unit(setup: Setup, unit: Unit) -> float:
+def _time_unit(setup: Setup, unit: Unit) -> tuple[float, int]:
     before = time.perf_counter()
-    play_unit(setup, unit)
-    return time.perf_counter() - before
+    played = play_unit(setup, unit)
+    return time.perf_counter() - before, int(played.lengths.sum())
 
 
 def planned_episodes(settings: StudySettings, known: Known, *, collected: bool = False) -> dict[str, int]:
@@ -148,28 +163,38 @@ def planned_episodes(settings: StudySettings, known: Known, *, collected: bool =
     }
 
 
-def expected_episodes(settings: StudySettings, rule_sets: int) -> dict[str, tuple[int, int]]:
+def guess_known(rule_sets: int) -> Known:
+    """Return what is usually found of so many rule sets."""
+    return Known(rule_sets, round(SHARE_OF_CANDIDATES * rule_sets))
+
+
+def expected_episodes(settings: StudySettings, known: Known) -> dict[str, tuple[int, int]]:
     """Return for stages that learn only step by step how many episodes they play: at least so many, and a guess."""
-    known = Known(rule_sets, round(SHARE_OF_CANDIDATES * rule_sets))
     least = {
         "racing": settings.evaluation.race_seeds,
         "racing confirmation": 2 * settings.evaluation.confirmation_changes,
+        "composition": settings.improvement.episodes,
+        "composition check": 2 * settings.improvement.episodes,
+        "final": settings.improvement.final_episodes,
     }
     return {name: (n, max(n, STAGES[name].episodes(settings, known))) for name, n in least.items()}
 
 
 def estimate(
-    setup: Setup, settings: StudySettings, engine: Engine, rule_sets: int | None = None, *, rate: float | None = None
+    setup: Setup, settings: StudySettings, engine: Engine, rule_sets: int | None = None, *, rate: Rate | None = None
 ) -> Estimate:
     """Estimate what a study takes; with `rule_sets`, what is left of it once the rules are known."""
     rate = rate or measure_rate(setup, engine=engine, time_limit=settings.time_limit or None)
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
     references = 1 + min(setup.policy.n_actions, settings.references.most_constants)
     guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES, references)
-    return Estimate(rate, planned_episodes(settings, guess, collected=rule_sets is not None), engine.workers or 1)
+    episodes = planned_episodes(settings, guess, collected=rule_sets is not None)
+    if "search" in episodes:
+        episodes["search"] = round(search_budget(settings, setup.environment, known, rate.length) / rate.length)
+    return Estimate(rate.episodes, episodes, engine.workers or 1)
 
 
-def search_budget(settings: StudySettings, environment: EnvironmentSpec, rule_sets: int, length: float) -> int:
+def search_budget(settings: StudySettings, environment: EnvironmentSpec | Env, rule_sets: int, length: float) -> int:
     """Return the environment steps that the search of a study may take.
 
     Parameters
@@ -189,9 +214,9 @@ def search_budget(settings: StudySettings, environment: EnvironmentSpec, rule_se
     return round(sum(planned_episodes(settings, known).values()) * length)
 
 
-def is_native(environment: EnvironmentSpec) -> bool:
+def is_native(environment: EnvironmentSpec | Env) -> bool:
     """Whether an environment can be stepped in whole batches."""
-    envs = environment.make_batch(1)
+    envs = environment.make_batch(1) if isinstance(environment, EnvironmentSpec) else None
     if envs is None:
         return False
     envs.close()

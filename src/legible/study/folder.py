@@ -31,6 +31,8 @@ _KEPT: Mapping[str, type] = {
     **{"settings": dict, "names": object, "relations": list, "rules": list, "veto": list, "about": dict},
 }
 _ABOUT: Mapping[str, type] = {"policy": str, "policy file": object, "lost arguments": list, "versions": dict}
+RULES_FROM = "rules from"
+"""What study.json calls the other policies and studies whose rules are tested; older studies have none."""
 # Claiming a folder takes moments; whoever finds it being claimed waits that long.
 CLAIMING_SECONDS = 20.0
 
@@ -134,9 +136,12 @@ class StudyFolder:
             )
         _check_entries(kept, _KEPT, path)
         _check_entries(kept["about"], {**_ABOUT, **({"files": dict} if "files" in kept["about"] else {})}, path)
-        # Settings that came later have their defaults in older studies, but for the method, which was the paper's.
+        # Settings that came later have their defaults in older studies, but for the method, which was the paper's, and
+        # the sources of rule sets.
         if isinstance(kept["settings"].get("evaluation"), dict):
             kept["settings"]["evaluation"].setdefault("method", "paper")
+        kept["settings"].setdefault("sources", "mined,yours")
+        _check_origins(kept.setdefault(RULES_FROM, []), path)
         kept["settings"] = StudySettings.from_dict(kept["settings"], str(path)).to_dict()
         return kept
 
@@ -199,6 +204,12 @@ class StudyFolder:
                 raise DamagedFileError(
                     f"{path}: is damaged (its content is not what was written); make the study again in another folder."
                 )
+
+
+def _check_origins(entries: Any, path: Path) -> None:
+    """Check the other policies and studies that rules come from."""
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise LegibleError(f"{path}: is damaged ({RULES_FROM!r} is {str(entries)[:80]!r}); use another folder.")
 
 
 def _check_entries(document: Mapping[str, Any], expected: Mapping[str, type], path: Path) -> None:

@@ -23,12 +23,12 @@ from legible.evaluation.objectives import check_objectives
 from legible.features import FeatureSpace
 from legible.files import write_text
 from legible.guidance import GuidedPolicy
-from legible.hypotheses import source_names
+from legible.hypotheses import OTHERS, source_names
 from legible.policies import Policy, UnclearPolicyError, load_policy, save_policy
 from legible.policies.policy_file import why_not_saved
 from legible.relations import RelationsText
 from legible.settings import StudySettings
-from legible.study.folder import StudyFolder, environment_of, names_text, read_names, survives_json
+from legible.study.folder import RULES_FROM, StudyFolder, environment_of, names_text, read_names, survives_json
 
 
 def load_policy_for(
@@ -83,6 +83,8 @@ class StudyInputs:
         The texts of the relations files.
     rules, veto
         Rules of the user's own, and those that must not be in the composition, as texts.
+    rules_from
+        Other policies and studies whose rules are tested, as plain data.
     """
 
     environment: EnvironmentSpec
@@ -96,11 +98,17 @@ class StudyInputs:
     relations: tuple[RelationsText, ...]
     rules: tuple[str, ...]
     veto: tuple[str, ...]
+    rules_from: list[dict[str, Any]]
 
     def __post_init__(self) -> None:
         asked = self.settings.evaluation
         check_objectives(asked.objective, asked.constraint, self.settings.play)  # hours before they are needed
-        source_names(self.settings.sources)
+        names = source_names(self.settings.sources)
+        if self.rules_from and OTHERS not in names:
+            raise LegibleError(
+                f"--rules-from: the sources of rule sets are {self.settings.sources}; --sources must name {OTHERS!r}, "
+                "too, for rules of others to be tested."
+            )
 
     def identity(self) -> dict[str, Any]:
         """What makes this study, as plain data: two studies in which it differs are never mixed."""
@@ -117,6 +125,7 @@ class StudyInputs:
             "relations": [entry.checksum for entry in self.relations],
             "rules": list(self.rules),
             "veto": list(self.veto),
+            RULES_FROM: self.rules_from,
         }
 
     def about(self) -> dict[str, Any]:
@@ -175,6 +184,7 @@ def read_inputs(
         "relations": sorted((place / "relations").glob("*.toml")),
         "rules": kept["rules"],
         "veto": kept["veto"],
+        "rules_from": kept[RULES_FROM],
         "seed": kept["seed"],
         "settings": StudySettings.from_dict(settings, str(place / "study.json")),
         "names": read_names(names) if names.exists() else None,

@@ -1,14 +1,20 @@
-"""The sources of hypotheses that a study asks, and what they know.
+"""The sources of hypotheses that a study asks, what they know, and what each of them came to.
 
 - `sources_of`: their generators, by name.
+- `KeptSearch`: what a search proposed, kept in the folder, so that it is done once.
+- `SourceRow`, `source_rows`: how many rule sets of each source were tried, confirmed and used, and what they cost.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-from legible.hypotheses import Hypotheses, SourceInput, open_sources, source_names
-from legible.rules import Rule
+from legible.errors import LegibleError
+from legible.files import DamagedFileError, read_json, write_json
+from legible.hypotheses import OTHERS, SEARCHED, Hypotheses, SourceInput, Trial, open_sources, others_name, source_names
+from legible.rules import Rule, RuleSet
 from legible.study.estimate import search_budget
 
 if TYPE_CHECKING:
@@ -20,7 +26,7 @@ def sources_of(study: Study, rules: tuple[Rule, ...]) -> dict[str, Hypotheses]:
     settings, seen = study.settings, study.experiences
     names = source_names(settings.sources)
     budget = 0
-    if "searched" in names:
+    if SEARCHED in names:
         budget = search_budget(settings, study.environment, len(study.mining.rules), float(seen.lengths.mean()))
     known = SourceInput(
         study.setup().policy,
@@ -28,10 +34,145 @@ def sources_of(study: Study, rules: tuple[Rule, ...]) -> dict[str, Hypotheses]:
         study.mining,
         study.relations,
         rules,
+        study.other_rules.rules() if OTHERS in names else {},
         study.seed,
         search=settings.search,
         budget=budget,
         negative_first=settings.play.precedence == "negative",
         decisions=study.decision_gains() if study.learns_from_mistakes else None,
     )
-    return open_sources(names, known)
+    opened = open_sources([name for name in names if name != SEARCHED], known)
+    if SEARCHED in names:
+        search = KeptSearch(study)
+        opened[SEARCHED] = search.source(lambda: open_sources([SEARCHED], known)[SEARCHED])
+    return opened
+
+
+class KeptSearch:
+    """What a search proposed, in a file of the study's folder.
+
+    Parameters
+    ----------
+    study
+        The study.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self._study, self._path = study, study.folder / "searched.json"
+        self._advice = "delete it and run the study again"
+
+    def source(self, search: Callable[[], Hypotheses]) -> Hypotheses:
+        """Yield what was proposed; where nothing has been searched yet, search, and keep it."""
+        if not self._path.exists():
+            self._study._refuse_if_reading("no rules have been searched")
+            yield from self._search(search())
+        yield [self._read_set(entry) for entry in self._read()["proposed"]]
+
+    def _search(self, search: Hypotheses) -> Hypotheses:
+        """Search until rule sets are proposed, and keep them with what they cost."""
+        tried: set[RuleSet] = set()
+        steps = 0
+        found = next(search)
+        while isinstance(found, Trial):
+            tried.update(found.rule_sets)
+            effects = yield found
+            steps += sum(effect.steps for effect in effects)
+            found = search.send(effects)
+        search.close()
+        proposed = [rule_set.to_dict() for rule_set in found]
+        write_json(self._path, {"tried": len(tried), "steps": steps, "proposed": proposed}, self._study._key)
+
+    def counts(self) -> tuple[int, int]:
+        """How many rule sets were tried, and the environment steps that it took; nothing where there was no search."""
+        if not self._path.exists():
+            return 0, 0
+        kept = self._read()
+        return int(kept["tried"]), int(kept["steps"])
+
+    def _read(self) -> dict[str, Any]:
+        kept = read_json(self._path, self._study._key, self._advice)
+        if not all(
+            isinstance(kept.get(name), kind) for name, kind in (("tried", int), ("steps", int), ("proposed", list))
+        ):
+            raise DamagedFileError(f"{self._path}: is damaged; {self._advice}.")
+        return kept
+
+    def _read_set(self, entry: Any) -> RuleSet:
+        try:
+            return RuleSet.from_dict(entry)
+        except (LegibleError, AttributeError, TypeError) as error:
+            raise DamagedFileError(f"{self._path}: is damaged ({error}); {self._advice}.") from error
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """What a source of rule sets came to.
+
+    Parameters
+    ----------
+    source
+        Its name.
+    tried
+        Rule sets that were played at all.
+    entered
+        Those that passed the race and were tested on fresh seeds.
+    confirmed
+        Those that were confirmed.
+    used
+        Those in the composition.
+    steps
+        Environment steps that were played for them. Those of the unguided policy, and the experiences, serve all.
+    """
+
+    source: str
+    tried: int
+    entered: int
+    confirmed: int
+    used: int
+    steps: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+
+def source_rows(study: Study) -> tuple[SourceRow, ...]:
+    """Return what every source came to, in their order; a rule set that several named counts for the first of them."""
+    verdicts = study.evaluation.verdicts
+    used = set(study.improvement.rule_sets)
+    extra = _extra_counts(study)
+    names = list(dict.fromkeys([*_names_of(study), *(verdict.source for verdict in verdicts)]))
+    rows = []
+    for name in names:
+        own = [verdict for verdict in verdicts if verdict.source == name]
+        tried, steps = extra.get(name, (len(own), 0))
+        rows.append(
+            SourceRow(
+                name,
+                tried,
+                sum(verdict.confirmation is not None for verdict in own),
+                sum(verdict.is_confirmed for verdict in own),
+                sum(verdict.treatment in used for verdict in own),
+                steps + sum(verdict.steps for verdict in own),
+            )
+        )
+    return tuple(row for row in rows if row.tried)
+
+
+def _names_of(study: Study) -> list[str]:
+    """The names of a study's sources, those of other policies and studies one by one."""
+    places = [others_name(origin.name) for origin in study.other_rules.origins]
+    return [n for name in source_names(study.settings.sources) for n in (places if name == OTHERS else [name])]
+
+
+def _extra_counts(study: Study) -> dict[str, tuple[int, int]]:
+    """Rule sets that were tried, and steps that were played, before anything was tested."""
+    counts = {SEARCHED: KeptSearch(study).counts()}
+    tested: dict[str, int] = {}
+    for verdict in study.evaluation.verdicts:
+        tested[verdict.source] = tested.get(verdict.source, 0) + 1
+    for place, steps in study.other_rules.steps().items():
+        counts[others_name(place)] = (tested.get(others_name(place), 0), steps)
+    if study.learns_from_mistakes and study.has_mistakes:
+        counts["mistakes"] = (tested.get("mistakes", 0), study.mistakes.steps_played)
+    return {name: count for name, count in counts.items() if any(count)}

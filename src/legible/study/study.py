@@ -21,7 +21,7 @@ from legible.evaluation import Evaluation, PlayedBlocks, References, Runner, eva
 from legible.evaluation.units import Setup, usual_rows
 from legible.features import FeatureSpace, deciles, round_cuts
 from legible.guidance import GuidedPolicy
-from legible.improvement import Improvement, improve
+from legible.improvement import Improvement, find_candidates, improve
 from legible.mining import Mining, mine
 from legible.play import STAGES, Experiences, Known, check_studied, environment_for, stage_seeds
 from legible.play.experiences import ExperienceSetup
@@ -45,7 +45,7 @@ from legible.study.baselines import (
 )
 from legible.study.choices import cut_experiences, player_of, read_relations
 from legible.study.collecting import collect_in_units
-from legible.study.estimate import expected_episodes, settings_for
+from legible.study.estimate import expected_episodes, guess_known, settings_for
 from legible.study.explaining import ExplainsWeaknesses
 from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder
@@ -53,6 +53,7 @@ from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
 from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
 from legible.study.mistakes import LooksForMistakes
 from legible.study.references import OtherPolicies, compare_with_references
+from legible.study.rules_from import OtherRules, find_origins, keep_confirmed
 from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
 from legible.study.sources import sources_of
 
@@ -76,6 +77,8 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         default the shipped ones that fit.
     rules
         Rules of your own, as texts or values, that are tested like the mined ones.
+    rules_from
+        Other policies, or folders of other studies, whose rules are tested, too (`legible.study.rules_from`).
     veto
         Rules, as texts or values, that must not be in the composition.
     seed
@@ -119,6 +122,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         *,
         relations: RelationsArgument = None,
         rules: Sequence[str | Rule] = (),
+        rules_from: Sequence[str | Path | Policy | Mapping[str, Any]] = (),
         veto: Sequence[str | Rule] = (),
         seed: int = 0,
         settings: StudySettings | None = None,
@@ -138,6 +142,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         self.settings = settings or settings_for(self.environment)
         self._look_at_environment(names, relations)
         self._rules, self._veto = self._texts_of(rules), self._texts_of(veto)
+        others = find_origins(self, rules_from, typed=typed)
         self._folder = StudyFolder(folder)
         inputs = StudyInputs(
             self.environment,
@@ -151,9 +156,11 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
             self._relation_texts,
             self._rules,
             self._veto,
+            [origin.to_dict() for origin in others.origins],
         )
         self._kept = self._folder.claim(inputs.identity(), inputs.about(), inputs.write)
         self._others = OtherPolicies(self, self._key, typed=typed)
+        self.other_rules = OtherRules(self, others, typed=typed)
         self._done: dict[str, Any] = {}
         self._reading = False
 
@@ -411,6 +418,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
     def evaluate(self) -> Evaluation:
         """Step 3: guide the policy with every rule set and compare returns; generalises first."""
         self.generalise()
+        self._do("rules from", self.other_rules.mine)
         if self.learns_from_mistakes:
             self.find_mistakes()
         return self._do("evaluation", self._evaluate)
@@ -421,13 +429,15 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         return self._read("evaluation", self._evaluate)
 
     def _evaluate(self) -> Evaluation:
-        return evaluate(
+        found = evaluate(
             self.setup(),
             seed=self.seed,
             settings=self.settings.evaluation,
             sources=sources_of(self, self._rules_of(self._rules)),
-            run=self.runner("screening", "confirmation", rule_sets=len(self.rule_sets)),
+            run=self.runner("screening", "confirmation", known=guess_known(len(self.rule_sets))),
         )
+        keep_confirmed(self, found)
+        return found
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
         """What units of work share: policy, environment, and what they are guided with."""
@@ -435,7 +445,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         rows = usual_rows(play) if self.settings.evaluation.method == "racing" else 0
         return Setup(self._player(), self.environment, tuple(treatments), play, rows)
 
-    def runner(self, *stages: str, of: int = 0, rule_sets: int = 0, keep: bool = True) -> Runner:
+    def runner(self, *stages: str, of: int = 0, known: Known | None = None, keep: bool = True) -> Runner:
         """Return how units are run for this study: on its engine, and no unit that the folder holds.
 
         Parameters
@@ -444,15 +454,15 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
             What the successive calls are called in progress; the last name stays.
         of
             Episodes of all calls together, where they are known.
-        rule_sets
-            How many rule sets are raced, where that is known.
+        known
+            How many rule sets there are, and how many look like weaknesses, where that is known.
         keep
             Whether the folder keeps what is played.
         """
         return StageRunner(
             stages or ("episodes",),
             of,
-            expected=expected_episodes(self.settings, rule_sets),
+            expected=expected_episodes(self.settings, known or Known(0, 0)),
             engine=NoEngine(self.folder) if self._reading else self.engine,
             store_of=self._folder.results if keep else lambda _: {},
             fingerprint=self.fingerprint,
@@ -478,18 +488,12 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         return self._read("improvement", self._improve)
 
     def _improve(self) -> Improvement:
-        evaluation, settings = self.evaluation, self.settings.improvement
-        found = evaluation.weaknesses if settings.candidates == "weaknesses" else evaluation.confirmed
-        known = Known(len(evaluation.verdicts), len(found))
+        evaluation, settings, veto = self.evaluation, self.settings.improvement, self._rules_of(self._veto)
+        known = Known(len(evaluation.verdicts), len(find_candidates(evaluation, settings, veto)))
+        is_raced = evaluation.settings.method == "racing"
         of = sum(STAGES[name].episodes(self.settings, known) for name in ("composition", "final"))
-        return improve(
-            self.setup(),
-            evaluation,
-            seed=self.seed,
-            settings=settings,
-            veto=self._rules_of(self._veto),
-            run=self.runner("improvement", of=of),
-        )
+        run = self.runner("final" if is_raced else "improvement", of=0 if is_raced else of, known=known)
+        return improve(self.setup(), evaluation, seed=self.seed, settings=settings, veto=veto, run=run)
 
     def guided_policy(self, seed: int = 0) -> GuidedPolicy:
         """The policy with the composition that `improve` found; without any rule where none helped."""

@@ -1,0 +1,295 @@
+"""What studies with a search gain, policy by policy, and a table of it: ``python -m experiments.search_table``.
+
+Every policy is studied in a process of its own; its record is a JSON file, written when the study is done. Studies and
+records that are there are not made again, so that the command can be stopped and given again. The table is made from
+the records alone: ``--table`` only writes it.
+
+- `Job`, `read_jobs`: the policies of ``experiments/search.toml``.
+- `make_record`: studies one of them.
+- `table`: the records as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import stats
+
+from legible.engines import InProcess
+from legible.environments import EnvironmentSpec
+from legible.evaluation import References
+from legible.files import read_toml, write_json, write_text
+from legible.improvement import Improvement, improve
+from legible.policies.zoo import zoo_names
+from legible.reproduction.origin import code_version, processor_name
+from legible.settings import ImprovementSettings, SettingsError, StudySettings
+from legible.study import Study, settings_for
+from legible.study.sources import source_rows
+
+PLAN = Path(__file__).with_name("search.toml")
+OUT = Path(__file__).with_name("results") / "search"
+SEEDS = (0, 1, 2, 3, 4)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One policy: its row, environment and seed, and shares of actions that further compositions may change."""
+
+    row: str
+    environment: str
+    policy: str
+    seed: int
+    most_changed: tuple[float, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+        words = "".join(letter if letter.isalnum() else "-" for letter in self.row.lower())
+        return f"{'-'.join(filter(None, words.split('-')))}-{self.seed}"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such a policy."""
+        if not self.policy.startswith("zoo:"):
+            return Path(self.policy).exists()
+        return self.policy.removeprefix("zoo:") in zoo_names()
+
+
+def read_jobs(path: Path = PLAN) -> list[Job]:
+    """Return all policies of a plan, the first of every row first, so that all rows soon have some."""
+    rows = read_toml(path, SettingsError)["row"]
+    jobs = [
+        Job(row["name"], row["environment"], row["policy"].format(seed=seed), seed, tuple(row.get("most_changed", ())))
+        for row in rows
+        for seed in row.get("seeds", SEEDS)
+    ]
+    return sorted(jobs, key=lambda job: job.seed)
+
+
+def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Study one policy and return what was found."""
+    started, seconds = time.monotonic(), {}
+
+    def lap(name: str) -> None:
+        seconds[name] = time.monotonic() - started - sum(seconds.values())
+
+    spec = EnvironmentSpec(job.environment)
+    chosen = settings_for(spec).updated(settings)
+    study = Study(folder, spec, job.policy, settings=chosen, engine=InProcess())
+    study.mine()
+    lap("mining")
+    evaluation = study.evaluate()
+    lap("evaluation")
+    improvement = study.improve()
+    lap("improvement")
+    references = study.play_references()
+    lap("references")
+    compositions = {"": _composition(improvement, references)}
+    for share in job.most_changed if "most_changed" in {f.name for f in fields(ImprovementSettings)} else ():
+        smaller = replace(chosen.improvement, **{"most_changed": share})
+        found = improve(study.setup(), evaluation, seed=study.seed, settings=smaller, run=study.runner("improvement"))
+        compositions[f"most changed {share:g}"] = _composition(found, references)
+        lap(f"most changed {share:g}")
+    return {
+        **asdict(job),
+        "compositions": compositions,
+        "detectable": _detectable(evaluation.confirmed or evaluation.weaknesses),
+        "confirmed": [
+            {
+                "rule": verdict.rule_set.source.text(study.space) if verdict.rule_set.source else "",
+                "found_by": verdict.found_by,
+                "effect": asdict(verdict.confirmation.effect) if verdict.confirmation else None,
+                "changed": verdict.sample.changed,
+            }
+            for verdict in evaluation.confirmed
+        ],
+        "sources": [row.to_dict() for row in source_rows(study)],
+        "references": references.to_rows(),
+        "steps": {"experiences": len(study.experiences), "evaluation": evaluation.steps},
+        "seconds": seconds,
+        "settings": chosen.to_dict(),
+        "versions": study.versions,
+        "code": code_version(),
+        "processor": processor_name(),
+    }
+
+
+def _composition(found: Improvement, references: References) -> dict[str, Any]:
+    best, effects = references.best, found.effects()
+    return {
+        "base": asdict(found.base),
+        "guided": asdict(found.guided),
+        "gain": asdict(found.effect),
+        "worst_tenth": {**asdict(effects["worst-tenth"])} if "worst-tenth" in effects else None,
+        "changed": found.guided.changed,
+        "rule_sets": len(found.rule_sets),
+        "rules": len(found.composition),
+        "best_reference": None if best is None else {"name": best.name, "mean": best.sample.mean},
+    }
+
+
+def _detectable(verdicts: Sequence[Any]) -> float | None:
+    found = [v.confirmation.effect.detectable for v in verdicts if v.confirmation is not None]
+    return min((value for value in found if value is not None), default=None)
+
+
+# --- The table -------------------------------------------------------------------------------------------------------
+
+
+def table(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return the records as Markdown: a line for each row and kind of composition, then one for each policy."""
+    lines = [
+        "| row | policies | base | guided | gain, mean over policies (95 % CI) | significantly worse | worst tenth "
+        "| actions changed | best reference | confirmed rule sets | used: mined, searched, others |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for record in records:
+        for kind in record["compositions"]:
+            groups.setdefault((record["row"], kind), []).append(record)
+    lines += [_row_line(row, kind, found) for (row, kind), found in groups.items()]
+    lines += ["", "| policy | kind | base | gain (95 % CI) | changed | rule sets | minutes | steps |", "|---" * 8 + "|"]
+    for record in records:
+        lines += [_policy_line(record, kind, found) for kind, found in record["compositions"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _row_line(row: str, kind: str, records: Sequence[Mapping[str, Any]]) -> str:
+    found = [record["compositions"][kind] for record in records]
+    gains = np.array([one["gain"]["mean"] for one in found])
+    worse = sum(one["gain"]["high"] < 0 for one in found)
+    worst = [one["worst_tenth"]["mean"] for one in found if one["worst_tenth"]]
+    references = [one["best_reference"]["mean"] for one in found if one["best_reference"]]
+    confirmed = sum(len(record["confirmed"]) for record in records)
+    used = [sum(s["used"] for r in records for s in r["sources"] if _kind(s["source"]) == kind) for kind in _KINDS]
+    cells = (
+        f"{row}{', ' + kind if kind else ''}",
+        len(found),
+        _figure(np.mean([one["base"]["mean"] for one in found])),
+        _figure(np.mean([one["guided"]["mean"] for one in found])),
+        f"{_figure(gains.mean())} {_interval(gains)}",
+        worse,
+        _figure(np.mean(worst)) if worst else "–",
+        f"{100 * np.mean([one['changed'] for one in found]):.1f} %",
+        _figure(np.mean(references)) if references else "–",
+        confirmed,
+        ", ".join(map(str, used)),
+    )
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+_KINDS = ("mined", "searched", "others")
+
+
+def _kind(source: str) -> str:
+    """Mined, searched, or one of the others."""
+    return "mined" if source in {"mined", "alone"} else source if source == "searched" else "others"
+
+
+def _interval(values: np.ndarray) -> str:
+    if len(values) < 2:
+        return "(one policy)"
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return f"({_figure(values.mean() - half)} to {_figure(values.mean() + half)})"
+
+
+def _policy_line(record: Mapping[str, Any], kind: str, found: Mapping[str, Any]) -> str:
+    gain = found["gain"]
+    cells = (
+        f"{record['row']} {record['seed']}",
+        kind,
+        _figure(found["base"]["mean"]),
+        f"{_figure(gain['mean'])} ({_figure(gain['low'])} to {_figure(gain['high'])})",
+        f"{100 * found['changed']:.1f} %",
+        found["rule_sets"],
+        f"{sum(record['seconds'].values()) / 60:.1f}",
+        f"{sum(source['steps'] for source in record['sources']) / 1e6:.1f} M",
+    )
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}"
+
+
+# --- Running ---------------------------------------------------------------------------------------------------------
+
+
+def _work(job: Job, out: Path, studies: Path, settings: Mapping[str, Any]) -> None:
+    """Study one policy in this process, and write its record."""
+    torch.set_num_threads(1)
+    write_json(out / f"{job.name}.json", make_record(job, studies / job.name, settings))
+
+
+def run(
+    jobs: Sequence[Job], out: Path, studies: Path, settings: Mapping[str, Any], workers: int, minutes: float
+) -> None:
+    """Run jobs in processes, so many at a time; what is not done after some minutes is stopped, and can go on later."""
+    context = multiprocessing.get_context("spawn")
+    ends = time.monotonic() + 60 * minutes
+    waiting = list(jobs)
+    running: dict[str, Any] = {}
+    while (waiting or running) and time.monotonic() < ends:
+        while waiting and len(running) < workers:
+            job = waiting.pop(0)
+            process = context.Process(target=_work, args=(job, out, studies, settings), name=job.name)
+            process.start()
+            running[job.name] = process
+        for name, process in list(running.items()):
+            if not process.is_alive():
+                done = "done" if process.exitcode == 0 else f"failed with code {process.exitcode}"
+                print(f"{name}: {done}, {len(waiting)} waiting, {len(running) - 1} running", flush=True)
+                del running[name]
+        time.sleep(0.5)
+    for process in running.values():
+        process.terminate()
+        process.join()
+
+
+def main() -> None:
+    """Run what is missing, then write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plan", type=Path, default=PLAN)
+    parser.add_argument("--out", type=Path, default=OUT, help="where records and the table go")
+    parser.add_argument("--studies", type=Path, default=Path("studies/search"), help="where studies are kept")
+    parser.add_argument("--workers", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--only", default="", help="only rows whose name holds this, such as 'PAC-Man small'")
+    parser.add_argument("--seeds", default="", help="only policies of these seeds, such as '0,1'")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many; go on another time")
+    parser.add_argument("--settings", type=Path, help="a TOML file with settings other than the default ones")
+    parser.add_argument("--table", action="store_true", help="only write the table, from the records that are there")
+    asked = parser.parse_args()
+    jobs = [job for job in read_jobs(asked.plan) if asked.only.lower() in job.row.lower()]
+    if asked.seeds:
+        jobs = [job for job in jobs if job.seed in {int(seed) for seed in asked.seeds.split(",")}]
+    asked.out.mkdir(parents=True, exist_ok=True)
+    settings = read_toml(asked.settings, SettingsError) if asked.settings else {}
+    StudySettings().updated(settings, str(asked.settings))
+    missing = [job for job in jobs if not (asked.out / f"{job.name}.json").exists()]
+    for job in [job for job in missing if not job.is_there]:
+        print(f"{job.row} {job.seed}: there is no policy {job.policy}; left out.")
+    if not asked.table:
+        run([job for job in missing if job.is_there], asked.out, asked.studies, settings, asked.workers, asked.minutes)
+    order = {job.name: place for place, job in enumerate(sorted(read_jobs(asked.plan), key=_place(asked.plan)))}
+    paths = sorted(asked.out.glob("*.json"), key=lambda path: order.get(path.stem, len(order)))
+    text = table([json.loads(path.read_text(encoding="utf-8")) for path in paths])
+    write_text(asked.out / "table.md", text)
+    print(text)
+
+
+def _place(plan: Path) -> Any:
+    rows = [row["name"] for row in read_toml(plan, SettingsError)["row"]]
+    return lambda job: (rows.index(job.row), job.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Leaving out of a composition what is not missed.
+
+- `leave_out`: whole rule sets, then single rules, as long as the figure is no lower without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from legible.evaluation import Sample
+from legible.evaluation.units import UnitResult
+from legible.improvement.composed import Step, share_changed
+from legible.improvement.forward import Path
+from legible.improvement.judging import CompositionJudge
+from legible.rules import RuleSet
+
+MOST_SINGLE_RULES = 48
+"""Compositions with more rules are not tried without each of them."""
+Without = Callable[[tuple[RuleSet, ...], RuleSet], tuple[RuleSet, ...]]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """What was selected.
+
+    Parameters
+    ----------
+    rule_sets
+        The rule sets that joined and stayed, in their order, without the rules that were left out.
+    result
+        The episodes of their union.
+    steps
+        What joined, then what was left out.
+    """
+
+    rule_sets: tuple[RuleSet, ...]
+    result: UnitResult
+    steps: tuple[Step, ...]
+
+    @property
+    def composition(self) -> RuleSet:
+        """The union."""
+        return union(self.rule_sets)
+
+
+def union(rule_sets: Sequence[RuleSet]) -> RuleSet:
+    """Return all rules of some rule sets, in their order."""
+    together = RuleSet(())
+    for rule_set in rule_sets:
+        together = together | rule_set
+    return together
+
+
+def leave_out(judge: CompositionJudge, path: Path) -> Selected:
+    """Leave out what is not missed of what came of a path: whole rule sets first, then single rules.
+
+    The figure never falls, so that no small losses add up.
+    """
+    selected = Selected(path.rule_sets, path.result, tuple(path.steps))
+    if len(selected.rule_sets) > 1:
+        selected = _without_some(judge, path, selected, selected.rule_sets, _without_set)
+    idle = path.trials.idle_rules(selected.composition)
+    if idle:
+        selected = _without_some(judge, path, selected, [RuleSet(idle)], _without_rules)
+    rules = selected.composition.rules
+    if 1 < len(rules) <= MOST_SINGLE_RULES:
+        selected = _without_some(judge, path, selected, [RuleSet((rule,)) for rule in rules], _without_rules)
+    return selected
+
+
+def _without_some(
+    judge: CompositionJudge, path: Path, selected: Selected, parts: Sequence[RuleSet], without: Without
+) -> Selected:
+    """Leave out parts one after the other, beginning with those that are missed least by themselves."""
+    alone = path.trials.play_whole([union(without(selected.rule_sets, part)) for part in parts])
+    for place in sorted(range(len(parts)), key=lambda place: -alone[place].addition):
+        fewer = without(selected.rule_sets, parts[place])
+        # What is missed on the first half is not played on the second.
+        trial = path.trials.play_whole([union(fewer)])[0] if fewer and alone[place].addition >= 0.0 else None
+        if trial is None or trial.addition < 0.0:
+            continue
+        result = judge.both(trial.result, trial.rules)
+        if judge.compare(result, selected.result) >= 0.0 and judge.is_allowed(result):
+            selected = Selected(fewer, result, (*selected.steps, _removal(parts[place], result)))
+            judge.looked_at.append((trial.rules, result))
+    return selected
+
+
+def _removal(left_out: RuleSet, result: UnitResult) -> Step:
+    sample = Sample.of(result)
+    changed = share_changed(result)
+    return Step(left_out, sample.mean, sample.error, accepted=True, changed=changed, is_removal=True)
+
+
+def _without_set(rule_sets: tuple[RuleSet, ...], one: RuleSet) -> tuple[RuleSet, ...]:
+    return tuple(other for other in rule_sets if other is not one)
+
+
+def _without_rules(rule_sets: tuple[RuleSet, ...], some: RuleSet) -> tuple[RuleSet, ...]:
+    fewer = (RuleSet(tuple(r for r in one.rules if r not in some.rules), one.source) for one in rule_sets)
+    return tuple(one for one in fewer if len(one))

@@ -1,0 +1,51 @@
+"""Which rule sets are composed, in which order.
+
+- `find_candidates`: those of an evaluation, in the order of the paper's Algorithm 2.
+- `candidates_by_worth`: the same, each once, those that fresh seeds confirm first and the largest effect first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from legible.evaluation import Evaluation, Verdict
+from legible.rules import Rule, RuleSet
+from legible.settings import ImprovementSettings
+
+
+def find_candidates(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:
+    """Return the rule sets to try, in order; at most as many as the settings say, those with the largest effect."""
+    allowed = _allowed(evaluation, settings, veto)
+    by_effect = sorted(allowed, key=lambda v: -v.difference)
+    if settings.most_candidates:
+        chosen = by_effect[: settings.most_candidates]
+        allowed, by_effect = [v for v in allowed if v in chosen], chosen
+    if settings.order == "effect":
+        return by_effect
+    if settings.order == "negative-first":
+        return sorted(allowed, key=lambda v: v.rule_set.rules[0].polarity == "+")
+    return allowed
+
+
+def candidates_by_worth(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:
+    """Return the rule sets to try, each once, without those that alone change more actions than a composition may."""
+    found: dict[frozenset[Rule], Verdict] = {}
+    allowed = [v for v in _allowed(evaluation, settings, veto) if v.sample.changed <= settings.most_changed]
+    for verdict in sorted(allowed, key=lambda v: (not v.is_confirmed, -worth(v))):
+        found.setdefault(frozenset(verdict.rule_set.rules), verdict)
+    return list(found.values())
+
+
+def worth(verdict: Verdict) -> float:
+    """What a rule set adds to the policy, by fresh seeds if there are some."""
+    return verdict.difference if verdict.confirmation is None else verdict.confirmation.effect.mean
+
+
+def _allowed(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:
+    found: Collection[Verdict] = {
+        "weaknesses": evaluation.weaknesses,
+        "confirmed": evaluation.confirmed,
+        "best": [v for v in evaluation.verdicts if isinstance(v.treatment, RuleSet) and v.difference > 0.0],
+    }[settings.candidates]
+    in_order = [verdict for verdict in evaluation.verdicts if verdict in found]
+    return [v for v in in_order if not (set(v.rule_set.rules) | {v.rule_set.source}) & set(veto)]

@@ -1,0 +1,225 @@
+"""Compositions that grow: the candidate that adds most joins, if it passes a test on seeds that did not choose it.
+
+- `grow_compositions`: follows several beginnings and returns what came of each; `Path`: one of them.
+
+Each step has the level of the study: the first candidate that is tested has half of it, the next a quarter, then an
+eighth. A candidate is tried again only if nothing else adds as much as it did last: what there is already takes from an
+addition as a rule. Among equals fewer rules win, then fewer changed actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from legible.evaluation import Sample
+from legible.evaluation.statistics import Effect
+from legible.evaluation.units import UnitResult
+from legible.improvement.composed import Step
+from legible.improvement.judging import CompositionJudge
+from legible.improvement.trials import Trial, Trials
+from legible.rules import RuleSet
+
+LOT = 4
+"""Candidates that are tried at a time: enough for several workers."""
+MOST_TESTS = 3
+"""How many candidates of a step are tested at most."""
+PROMISING = 0.2
+"""Only candidates whose additions have a smaller p where they are chosen are tested."""
+HARM = -1.0
+"""A candidate is not tried again that lay so many standard errors below zero."""
+EQUAL = 0.5
+"""Candidates are equals that lie within so many standard errors of each other."""
+BEHIND = -1.0
+"""A beginning is given up that lies so many standard errors below another one after as many rule sets."""
+
+
+@dataclass
+class Candidate:
+    """A rule set that may join.
+
+    Parameters
+    ----------
+    rule_set
+        It.
+    guide
+        What it adds, as far as is known.
+    trial, effect
+        Its last trial, and the test of its addition, if there was one.
+    is_fresh
+        Whether the trial was beside the composition that there is.
+    """
+
+    rule_set: RuleSet
+    guide: float
+    trial: Trial | None = None
+    effect: Effect | None = None
+    is_fresh: bool = False
+
+    @property
+    def tried(self) -> Trial:
+        """Its last trial."""
+        if self.trial is None:
+            raise ValueError("a candidate that was not tried")
+        return self.trial
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it is not worth another trial: it changes nothing, or does harm."""
+        if self.trial is None:
+            return False
+        return not self.trial.pairs.changed.any() or self.trial.standing.z < HARM
+
+    def step(self, *, accepted: bool) -> Step:
+        """What is told about it."""
+        sample = Sample.of(self.tried.result)
+        return Step(self.rule_set, sample.mean, sample.error, accepted, self.effect, self.tried.changed)
+
+
+class Path:
+    """A composition that grows.
+
+    Parameters
+    ----------
+    judge
+        Decides.
+    trials
+        Beside the composition that there is.
+    candidates
+        What may join, the most worthy first.
+    most
+        How many are tried at a time; where some add nothing any more, others take their place.
+
+    Attributes
+    ----------
+    rule_sets, steps
+        What has joined, and how.
+    result
+        The episodes of the composition that there is, of both halves.
+    """
+
+    def __init__(self, judge: CompositionJudge, trials: Trials, candidates: Sequence[Candidate], most: int) -> None:
+        self._judge, self.trials = judge, trials
+        self._candidates, self._most = list(candidates), most
+        self._spent: list[Candidate] = []
+        self.rule_sets: tuple[RuleSet, ...] = ()
+        self.steps: list[Step] = []
+        self.result = judge.base
+
+    @property
+    def rules(self) -> RuleSet:
+        """The composition that there is."""
+        return self.trials.rules
+
+    def refused(self) -> list[Step]:
+        """What was tried and did not join."""
+        return [one.step(accepted=False) for one in (*self._spent, *self._candidates) if one.trial is not None]
+
+    def beginnings(self, count: int) -> list[Path]:
+        """Return paths that begin with one of the candidates each, with those that add most."""
+        found: list[Path] = []
+        for one in self._passing(count):
+            others = [replace(other, is_fresh=False) for other in self._candidates if other is not one]
+            path = Path(self._judge, self.trials, others, self._most)
+            path.join(one)
+            found.append(path)
+        return found
+
+    def grow(self, rivals: dict[int, UnitResult]) -> None:
+        """Let candidates join until none helps, or the path falls behind rivals of the same number of rule sets."""
+        while self._is_level_with(rivals):
+            best = next(self._passing(1), None)
+            if best is None:
+                return
+            self._candidates.remove(best)
+            self.join(best)
+
+    def _is_level_with(self, rivals: dict[int, UnitResult]) -> bool:
+        rival = rivals.setdefault(len(self.rule_sets), self.result)
+        lead = self._judge.compare(self.result, rival)
+        if lead > 0.0:
+            rivals[len(self.rule_sets)] = self.result
+        return lead > BEHIND
+
+    def join(self, candidate: Candidate) -> None:
+        """Let a candidate join."""
+        rules = candidate.tried.rules
+        self.steps.append(candidate.step(accepted=True))
+        self.rule_sets = (*self.rule_sets, candidate.rule_set)
+        self.result = self._judge.both(candidate.tried.result, rules)
+        self._judge.looked_at.append((rules, self.result))
+        self.trials = self._judge.trials_beside(rules)
+        self._spent += [one for one in self._candidates if one.is_spent]
+        self._candidates = [one for one in self._candidates if not one.is_spent]
+        for one in self._candidates:
+            one.is_fresh = False
+
+    def _passing(self, most: int) -> Iterator[Candidate]:
+        """Yield candidates whose addition passes the test, those that add most first."""
+        done: list[Candidate] = []
+        failed = passed = 0
+        while failed < MOST_TESTS and passed < most:
+            best = self._find_best(done)
+            if best is None:
+                return
+            done.append(best)
+            if not self._judge.is_allowed(self._judge.both(best.tried.result, best.tried.rules)):
+                continue
+            best.effect = self._judge.test(best.tried.rules, self.rules)
+            if best.effect.p <= self._judge.alpha / 2 ** (failed + 1):
+                passed += 1
+                yield best
+            else:
+                failed += 1
+
+    def _find_best(self, done: Sequence[Candidate]) -> Candidate | None:
+        """Return the candidate that adds most of those that look as if they help; None where none does."""
+        active = self._candidates[: self._most]
+        while True:
+            fresh = [one for one in active if one.is_fresh and one not in done and self._is_promising(one.tried)]
+            stale = sorted((one for one in active if not one.is_fresh), key=lambda one: -one.guide)
+            best = max(fresh, key=lambda one: one.guide, default=None)
+            if not stale or (best is not None and best.guide >= stale[0].guide):
+                return None if best is None else self._simplest(best, fresh)
+            trials = self.trials.play([self.rules | one.rule_set for one in stale[:LOT]])
+            for one, trial in zip(stale[:LOT], trials, strict=True):
+                one.trial, one.guide, one.effect, one.is_fresh = trial, trial.addition, None, True
+
+    def _is_promising(self, trial: Trial) -> bool:
+        return trial.is_whole and trial.standing.p < PROMISING and not self._judge.changes_too_much(trial.result)
+
+    def _simplest(self, best: Candidate, others: Sequence[Candidate]) -> Candidate:
+        """Return the candidate with the fewest rules, then changes, of those that add as much as the best one."""
+        equals = [one for one in others if one is best or self._is_equal(one, best)]
+        return min(equals, key=lambda one: (len(one.tried.rules), one.tried.changed, -one.guide))
+
+    def _is_equal(self, one: Candidate, best: Candidate) -> bool:
+        return self._judge.compare(one.tried.result, best.tried.result) >= -EQUAL
+
+
+def grow_compositions(
+    judge: CompositionJudge, candidates: Sequence[Candidate], *, most: int, beginnings: int
+) -> tuple[list[Path], Path]:
+    """Follow several beginnings.
+
+    Parameters
+    ----------
+    judge
+        Decides.
+    candidates
+        What may join, the most worthy first.
+    most
+        How many are tried at a time.
+    beginnings
+        How many beginnings are followed at most.
+
+    Returns
+    -------
+    What came of each beginning, and the path of the policy alone, on which nothing has joined.
+    """
+    alone = Path(judge, judge.beginning, candidates, most)
+    paths = alone.beginnings(beginnings)
+    rivals: dict[int, UnitResult] = {}
+    for path in paths:
+        path.grow(rivals)
+    return paths, alone

@@ -1,0 +1,287 @@
+"""Rules that come from other policies and studies, and are tested on the policy of this study.
+
+The folder of another study is data: its confirmed rules are read, or, where it confirmed none, its mined ones, and
+carried over by the names of features and actions. Another policy plays in this study's environment, and rules are mined
+from that with the settings of this study.
+
+- `Origin`: another policy or study; `find_origins`: those that a person names.
+- `OtherRules`: their rules, kept in the folder.
+- `keep_confirmed`: writes the confirmed rules of a study, for others to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from legible.errors import LegibleError
+from legible.evaluation import Evaluation
+from legible.features import FeatureSpace, deciles
+from legible.files import DamagedFileError, read_json, write_json
+from legible.mining import Mining, mine
+from legible.play import Experiences, check_studied, stage_seeds
+from legible.play.experiences import ExperienceSetup
+from legible.policies import Policy, with_choices
+from legible.relations import share_cuts
+from legible.rules import Rule, parse_rule
+from legible.rules.rule import RuleError
+from legible.study.collecting import collect_in_units
+from legible.study.fingerprint import fingerprint_of
+from legible.study.folder import StudyFolder
+from legible.study.inputs import found_again, load_policy_for
+
+if TYPE_CHECKING:
+    from legible.study.study import Study
+
+CONFIRMED = "confirmed.json"
+_ADVICE = "delete it and run the study again"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Another policy or study that rules come from.
+
+    Parameters
+    ----------
+    name
+        As it was given.
+    rules
+        The rules of a study, as texts; None for a policy, from which rules are mined.
+    file
+        Where the policy is found; "" for an object in memory.
+    fingerprint
+        Stands for how the policy acts.
+    """
+
+    name: str
+    rules: tuple[str, ...] | None = None
+    file: str = ""
+    fingerprint: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {**asdict(self), "rules": None if self.rules is None else list(self.rules)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str) -> Origin:
+        """Read what `to_dict` wrote."""
+        try:
+            made = cls(**data)
+            texts = [made.name, made.file, made.fingerprint, *(made.rules or ())]
+        except TypeError as error:
+            raise DamagedFileError(f"{where}: is damaged (no origin of rules: {error}); use another folder.") from error
+        if not all(isinstance(text, str) for text in texts):
+            raise DamagedFileError(f"{where}: is damaged (no origin of rules: {str(data)[:80]}); use another folder.")
+        return replace(made, rules=None if made.rules is None else tuple(made.rules))
+
+
+class FoundOrigins(NamedTuple):
+    """Origins, the policies among them that are loaded already, and rules that do not fit, in words."""
+
+    origins: tuple[Origin, ...]
+    policies: dict[str, Policy]
+    left_out: tuple[str, ...]
+
+
+def find_origins(
+    study: Study, given: Sequence[str | Path | Policy | Mapping[str, Any]], *, typed: bool
+) -> FoundOrigins:
+    """Find the policies and studies that a person names.
+
+    Parameters
+    ----------
+    study
+        The study that asks.
+    given
+        Folders of studies, paths or addresses of policies, policies, or what a folder kept of them.
+    typed
+        Whether a person named them, so that policies may be code.
+    """
+    environment, space = study.environment, study._early_space
+    origins: list[Origin] = []
+    policies: dict[str, Policy] = {}
+    left_out: list[str] = []
+    for number, entry in enumerate(given, start=1):
+        if isinstance(entry, Mapping):
+            origins.append(Origin.from_dict(entry, "study.json"))
+        elif isinstance(entry, (str, Path)) and StudyFolder(entry).holds_study:
+            texts, unfit = _fitting(_rules_in(Path(entry)), space, str(entry))
+            origins.append(Origin(str(entry), texts))
+            left_out += unfit
+        else:
+            policy = load_policy_for(environment, entry, typed=typed)
+            name, file = (str(entry), found_again(str(entry))) if isinstance(entry, (str, Path)) else ("", "")
+            env = environment.make()
+            try:
+                check_studied(policy, env)
+            finally:
+                env.close()
+            acts = _fingerprint(study, policy)
+            origins.append(Origin(name or f"policy {number}", None, file, acts))
+            policies[acts] = policy
+    names = [origin.name for origin in origins]
+    if len(set(names)) < len(names):
+        raise LegibleError(f"--rules-from {max(names, key=names.count)}: is named twice.")
+    return FoundOrigins(tuple(origins), policies, tuple(left_out))
+
+
+def _fingerprint(study: Study, policy: Policy) -> str:
+    limit = study.settings.time_limit or None
+    return fingerprint_of(policy, study.environment, engine=study.engine, time_limit=limit)
+
+
+def _rules_in(folder: Path) -> list[str]:
+    """The confirmed rules of a study's folder, or, if there are none, its mined ones, as texts."""
+    try:
+        rules = read_json(folder / CONFIRMED, advice="run that study again")["rules"]
+    except FileNotFoundError:
+        rules = []
+    except KeyError as error:
+        raise DamagedFileError(f"{folder / CONFIRMED}: is damaged (no {error}); run that study again.") from error
+    if rules:
+        return [str(text) for text in rules]
+    path = folder / "mining.npz"
+    if not path.exists():
+        raise LegibleError(f"{folder}: this study has no rules yet; 'legible mine {folder}' finds some.")
+    mining = Mining.load(path)
+    return [mined.rule.text(mining.space) for mined in mining.rules]
+
+
+def _fitting(texts: Sequence[str], space: FeatureSpace, where: str) -> tuple[tuple[str, ...], list[str]]:
+    """The rules that speak of names that are known here, and a line about the others."""
+    fitting, reason, unfit = [], "", 0
+    for text in texts:
+        try:
+            fitting.append(parse_rule(text, space).text(space))
+        except RuleError as error:
+            unfit, reason = unfit + 1, reason or str(error).rstrip(".")
+    if unfit and not fitting:
+        raise LegibleError(f"--rules-from {where}: none of its {unfit} rules fits the names here ({reason}).")
+    line = f"{unfit} of the {len(texts)} rules of {where} do not fit the names here and are not tested ({reason})"
+    return tuple(dict.fromkeys(fitting)), [line] if unfit else []
+
+
+class OtherRules:
+    """The rules of other policies and studies, tested on the policy of a study.
+
+    Parameters
+    ----------
+    study
+        The study that asks.
+    found
+        Where rules come from.
+    typed
+        Whether a person named the policies, which then may be code.
+    """
+
+    def __init__(self, study: Study, found: FoundOrigins, *, typed: bool) -> None:
+        self._study, self._found, self._typed = study, found, typed
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """Where rules come from."""
+        return self._found.origins
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Rules that do not fit the names of this study, in words."""
+        return self._found.left_out
+
+    @property
+    def _path(self) -> Path:
+        return self._study.folder / "rules-from.json"
+
+    def mine(self) -> None:
+        """Mine rules from the policies among the origins; what the folder holds is not mined again."""
+        if self._path.exists() or not self.origins:
+            return
+        self._study._refuse_if_reading("no rules have been mined from other policies")
+        places = self._study.folder / "rules-from"
+        places.mkdir(exist_ok=True)
+        found = []
+        for number, origin in enumerate(self.origins):
+            rules, steps = origin.rules, 0
+            if rules is None:
+                rules, steps = self._mine(origin, places / f"{number:02}")
+            found.append({"name": origin.name, "rules": list(rules), "steps": steps})
+        write_json(self._path, {"origins": found}, self._study._key)
+
+    def _mine(self, origin: Origin, place: Path) -> tuple[tuple[str, ...], int]:
+        """Let another policy play here and mine its rules; returns them, and the environment steps that were played."""
+        study, path = self._study, place.with_suffix(".npz")
+        player = with_choices(self._policy(origin), study.space)
+        play = study.settings.play
+        if not path.exists():
+            found = collect_in_units(
+                ExperienceSetup.of(player, study.environment, play),
+                stage_seeds(study.seed, "experiences", 0, study.settings.episodes),
+                study._names,
+                unit_episodes=play.unit_episodes,
+                engine=study.engine,
+                time_limit=study.settings.time_limit or None,
+                most_failed=study.settings.most_failed,
+                folder=place,
+                key=study._key,
+                progress=study.progress,
+                stage="others",
+            )
+            found.with_choices(study.space).save(path, study._key)
+        seen = Experiences.load(path, study._key)
+        intervals = share_cuts(deciles(seen.space, seen.observations), seen.space, study.relations)
+        mining = mine(player, seen, seed=study.seed, settings=study.settings.mining, intervals=intervals)
+        return tuple(mined.rule.text(seen.space) for mined in mining.rules), int(seen.lengths.sum())
+
+    def _policy(self, origin: Origin) -> Policy:
+        """Return the policy of an origin, which must act as it did when it was given."""
+        if origin.fingerprint in self._found.policies:
+            return self._found.policies[origin.fingerprint]
+        study = self._study
+        if not origin.file:
+            raise LegibleError(
+                f"{origin.name}, from which rules are to be mined, was an object in memory, which the folder cannot "
+                "hold; only a program that has it can go on with the study."
+            )
+        policy = load_policy_for(study.environment, origin.file, typed=self._typed)
+        if _fingerprint(study, policy) != origin.fingerprint:
+            raise LegibleError(f"{origin.file}: acts otherwise than when it was given; rules were to be mined from it.")
+        return policy
+
+    def _document(self) -> list[dict[str, Any]]:
+        if not self.origins:
+            return []
+        try:
+            found: list[dict[str, Any]] = read_json(self._path, self._study._key, _ADVICE)["origins"]
+        except FileNotFoundError:
+            self._study._refuse_if_reading("no rules have been mined from other policies")
+            raise
+        except KeyError as error:
+            raise DamagedFileError(f"{self._path}: is damaged (no {error}); {_ADVICE}.") from error
+        return found
+
+    def rules(self) -> dict[str, tuple[Rule, ...]]:
+        """The rules of every origin, by its name; those on regions that the policy never uses are left out."""
+        return {str(entry["name"]): _parsed(entry["rules"], self._study.space) for entry in self._document()}
+
+    def steps(self) -> dict[str, int]:
+        """Environment steps that were played to mine rules, by the name of the origin."""
+        return {str(entry["name"]): int(entry["steps"]) for entry in self._document()}
+
+
+def _parsed(texts: Sequence[str], space: FeatureSpace) -> tuple[Rule, ...]:
+    found = []
+    for text in texts:
+        try:
+            found.append(parse_rule(text, space))
+        except RuleError:  # continuous actions have fewer regions where a policy never goes
+            continue
+    return tuple(dict.fromkeys(found))
+
+
+def keep_confirmed(study: Study, evaluation: Evaluation) -> None:
+    """Write the confirmed rules of a study into its folder, as texts, for other studies; not where it is only read."""
+    path, space = study.folder / CONFIRMED, study.space
+    if not study._reading and not path.exists():
+        rules = [(v.rule_set.source or v.rule_set.rules[0]).text(space) for v in evaluation.confirmed]
+        write_json(path, {"rules": list(dict.fromkeys(rules))}, study._key)
