@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from legible.cli.choice import StudyChoice, open_study
-from legible.cli.drawing import Bars, out, print_json, say, table
+from legible.cli.drawing import Bars, out, print_json, say, table, tell
 from legible.cli.options import (
     PATH,
     json_option,
@@ -169,8 +169,8 @@ def evaluate(choice: StudyChoice) -> None:
     )
     _print_verdicts(study)
     for note in evaluation.notes:
-        console.print(note, soft_wrap=True)
-    console.print(verdict_sentence(evaluation, weaknesses=study.weaknesses), markup=False)
+        tell(note)
+    tell(verdict_sentence(evaluation, weaknesses=study.weaknesses))
     _remark_on_relations(study)
     _next(study, "improve")
 
@@ -193,7 +193,7 @@ def improve(choice: StudyChoice) -> None:
     if rows:
         console.print(table(("Tried", "Mean return", "Kept"), rows, right=("Mean return",)))
     _print_figures(study)
-    console.print(study.conclusion.text, markup=False)
+    tell(study.conclusion.text)
     if len(improvement.composition):
         console.print(f"Rules of the guided policy: {study.folder / 'composition.json'}", soft_wrap=True, markup=False)
     _next(study, "report")
@@ -379,9 +379,9 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
 def _print_findings(study: Study) -> None:
     """The conclusion, the most telling weaknesses in words, what guidance costs, and what relations would add."""
     console, explanations, conclusion = out(), study.explanations, study.conclusion
-    console.print(f"\n[bold]{escape(conclusion.headline)}[/]")
+    tell(f"\n[bold]{escape(conclusion.headline)}[/]", markup=True)
     for sentence in conclusion.sentences:
-        console.print(sentence, markup=False)
+        tell(sentence)
     if any(explanation.verdict.is_confirmed for explanation in explanations):
         console.print("\nThe most telling weaknesses:" if len(explanations) > 1 else "\nThe most telling weakness:")
     elif explanations:
@@ -398,11 +398,11 @@ def _print_findings(study: Study) -> None:
     console.print()
     _print_figures(study)
     for note in (*study.evaluation.notes, *study.references.notes):
-        console.print(note, soft_wrap=True, markup=False)
+        tell(note)
     play = study.settings.play
     spared = " Part of the gain is that guidance spares the policy its random actions there."
     more = spared if play.epsilon and not play.epsilon_when_guided else ""
-    console.print(f"How it was played: {play.words}.{more}", soft_wrap=True)
+    tell(f"How it was played: {play.words}.{more}")
     _remark_on_relations(study)
     outlook = study.outlook
     if outlook is not None:
@@ -438,7 +438,7 @@ def _print_figures(study: Study) -> None:
     for check in study.improvement.constraints():
         kept = "is kept" if check.is_kept else "is not shown to be kept"
         interval = confidence_interval(check.effect.mean, check.effect.low, check.effect.high)
-        out().print(f"The constraint {check.constraint!r} {kept}: {interval}.", soft_wrap=True, markup=False)
+        tell(f"The constraint {check.constraint!r} {kept}: {interval}.")
 
 
 def _figures(study: Study) -> list[dict[str, Any]]:
@@ -455,12 +455,19 @@ def _remark_on_relations(study: Study) -> None:
         why = (
             "it always takes the same action" if constant else f"dropped: {dropped}" if dropped else "none were learned"
         )
-        out().print(f"No rule describes the policy ({why}).", soft_wrap=True)
+        tell(f"No rule describes the policy ({why}).")
     elif not study.relations:
-        out().print(
-            "No relations are known here, so every mined rule was tested by itself. Relations (symmetries of the "
-            "environment) would tell more: write them as in docs/relations.md and give them as --relations FILE.",
-            soft_wrap=True,
+        from legible.environments import shipped_relations  # noqa: PLC0415
+
+        there = [file.name for file in shipped_relations(study.environment)]
+        known = (
+            f"some come with the package, but are not taken unasked ({', '.join(there)}): --relations {there[0]}"
+            if there
+            else "write them as in docs/relations.md and give them as --relations FILE"
+        )
+        tell(
+            "No relations were used, so every mined rule was tested by itself. Relations (symmetries of the "
+            f"environment) would tell more: {known}."
         )
 
 

@@ -81,7 +81,12 @@ def _seen(evaluation: Evaluation) -> Iterator[str]:
         return
     told = ObjectiveWords(evaluation.settings.objective)
     half, most = detectable_effect(evaluation, 0.5), detectable_effect(evaluation, 0.9)
-    if half is not None and most is not None:
+    if most == 0.0:
+        yield (
+            "Every episode returns the same, guided or not. If that is the most that an episode can return, there is "
+            "nothing to mend."
+        )
+    elif half is not None and most is not None:
         yield (
             f"For half of the {tested} rule sets a change of {told.amount(half)} in the {told.words} would probably "
             f"have been seen, for nine in ten one of {told.amount(most)}; smaller ones can have been missed."
@@ -99,7 +104,7 @@ def _steps(settings: StudySettings, has_relations: bool, has_mistakes: bool, fol
     else:
         yield "Play more: --evaluation.race-seeds and --evaluation.confirmation-seeds find smaller effects."
     if "searched" not in settings.sources:
-        yield "Search: --sources mined,searched also looks for rules that the policy does not show."
+        yield f"Search: --sources {settings.sources},searched also looks for rules that the policy does not show."
     else:
         yield "Search longer: --search.budget."
     if has_relations:

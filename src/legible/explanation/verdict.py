@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from legible.evaluation import Evaluation, QuotedReference, References, Sample
 from legible.explanation.deployment import weigh_deployment
 from legible.explanation.grouping import WeaknessGroup, group_weaknesses
@@ -167,7 +169,9 @@ def _how_it_stands(improvement: Improvement, references: References) -> list[str
     if plain is None:
         return []
     told = _words_of(improvement)
-    alone = f"Alone, the policy {told.has} {told.of(improvement.final_blocks.base)}, {told.more} than random play and "
+    base = improvement.final_blocks.base
+    always = " in every episode" if np.ptp(base.played.returns) == 0.0 and told.objective.name == "mean" else ""
+    alone = f"Alone, the policy {told.has} {told.of(base)}{always}, {told.more} than random play and "
     return [f"{alone}every constant choice: the best of them, {plain.name}, {told.has_again} {told.of(plain.result)}."]
 
 

@@ -65,7 +65,7 @@ def worst_episodes(base: UnitResult, most: int = 3) -> list[Choice]:
     """Choose the episodes of the unguided policy that return least, the worst first; failed ones cannot be shown."""
     order = [int(i) for i in np.argsort(base.returns, kind="stable") if not base.failed[i]]
     if not order or base.returns[order[0]] == base.returns[order[-1]]:
-        return [Choice(UNGUIDED, i, "as all of them went: every episode returns the same") for i in order[:1]]
+        return [Choice(UNGUIDED, i, "one for all: every episode returns the same") for i in order[:1]]
     names = ("the worst", "the second worst", "the third worst")
     return [Choice(UNGUIDED, i, f"{name} of {len(base)} seeds") for name, i in zip(names, order[:most], strict=False)]
 
