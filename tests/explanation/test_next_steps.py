@@ -6,12 +6,10 @@ from explanation.test_explanation import WALLS, study, verdict
 from legible.explanation import detectable_effect, look_ahead
 from legible.settings import StudySettings
 
+NOTHING = verdict(WALLS, 0.0, confirmed=None, p=0.5)
 TESTED = study(
-    *(
-        replace(verdict(WALLS, 0.0, confirmed=None, p=0.5), detectable=size, changed_episodes=9)
-        for size in (1.0, 2.0, 6.0)
-    ),
-    replace(verdict(WALLS, 0.0, confirmed=None, p=0.5), changed_episodes=0),
+    *(replace(NOTHING, detectable=size, changed_episodes=9) for size in (1.0, 2.0, 6.0)),
+    replace(NOTHING, changed_episodes=0),
     asked=False,
 )
 
