@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from benchmarks.planted import Pool
 from legible.evaluation.changed import changed_mean_p, largest_loss, resamples_for
-from legible.evaluation.confirmation import changes_to_confirm
+from legible.evaluation.confirmation import Expectation, changes_to_confirm
 from legible.evaluation.pairs import FIRST_LOOK, MOST_GROWTH
-from legible.evaluation.racing import FEWEST, Rung, is_dropped, is_sure, is_worth_confirming
+from legible.evaluation.racing import FEWEST, Rung, changes_for_power, is_dropped, is_sure, is_worth_confirming
 from legible.evaluation.recorded import RECORD_EPISODES
 from legible.evaluation.statistics import benjamini_hochberg, paired, standing_of_changed, welch
 from legible.settings import EvaluationSettings
@@ -86,17 +86,17 @@ def race_study(pool: Pool, settings: EvaluationSettings, seed: int, *, planted: 
     rng = np.random.default_rng(seed)
     stage = _Stage(pool, settings.race_seeds, rng)
     rungs = [settings.rung_changes * 2**k for k in range(settings.rungs)]
-    candidates, shares = [], []
+    candidates, races = [], []
     for of in _rule_sets(pool, planted=planted):
         raced = _Raced(stage, of)
         if _passes(raced, rungs) and is_worth_confirming(raced.z, raced.share, settings):
             candidates.append(of)
-            shares.append(raced.share)
+            races.append(raced)
     steps = stage.steps
     if not candidates:
         return Outcome(found=False, false=False, steps=steps)
     fresh = _Stage(pool, settings.confirmation_seeds, rng)
-    goals = [changes_to_confirm(share, settings) for share in shares]
+    goals = [changes_to_confirm(raced.expectation(len(races), settings.alpha), settings) for raced in races]
     played = [_Raced(fresh, of) for of in candidates]
     changed = [one.play(goal) if goal else np.empty(0) for one, goal in zip(played, goals, strict=True)]
     loss, resamples = largest_loss(changed), resamples_for(len(candidates), settings.alpha)
@@ -159,6 +159,12 @@ class _Raced:
     def z(self) -> float:
         """The mean of the differences so far, in standard errors."""
         return standing_of_changed(self.played, self.seeds).z
+
+    def expectation(self, tests: int, alpha: float) -> Expectation:
+        """What the race lets expect of the confirmation."""
+        here = standing_of_changed(self.played, self.seeds)
+        needed = changes_for_power(len(self.played), here.difference, here.error, tests, alpha)
+        return Expectation(self.share, needed)
 
     def play(self, changes: int) -> NDArray[np.float64]:
         """Play until so many episodes were changed; returns their differences."""

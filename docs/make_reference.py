@@ -25,6 +25,7 @@ MADE_BY = "<!-- Made by docs/make_reference.py; change the code and run it again
 MODULES = {
     "One study": ("study.study", "settings", "report", "explanation", "rules.wording", "report.plots"),
     "Using the result": ("guidance.policy", "guidance.env", "guidance.audit", "study.comparison"),
+    "Back into the network": ("distillation", "distillation.distil", "study.distilling", "study.mending"),
     "The steps of the paper": (
         "play.experiences",
         "play.returns",

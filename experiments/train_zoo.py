@@ -4,6 +4,10 @@
 a light checkpoint in ``results`` (and a full one in ``--scratch``, if that is given), and goes on from there when it is
 called again. When a group is complete, its policies lie in ``--zoo`` and, packed, in ``results/<group>.policies.zip``.
 
+``--rules FOLDER`` trains the policies of a group further with rules: those of the studies in the folder, each named as
+``legible run`` names it (``PacmanSmall-dqn-0``); a policy without such a study, or whose study has no composition, is
+trained without.
+
 Several groups are trained one after the other, or ``--together``: then one uses the GPU while another's environments
 are stepped. ``--smoke`` checks and measures the fused kernels, prints where the time of a phase goes, and trains a
 little.
@@ -27,11 +31,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, feature_space_of
 from legible.training.checkpoint import load_checkpoint, remove_checkpoint, save_checkpoint
 from legible.training.fleet import Fleet, FleetProgress
-from legible.training.plan import FleetPlan, make_fleet, save_to_zoo
+from legible.training.plan import FleetPlan, Member, make_fleet, save_to_zoo
 from legible.training.presets import HIGHWAY_DQN, PACMAN_DQN, PACMAN_PPO, PACMAN_PPO_REWARD_SCALE, short_name
+from legible.training.rules import TrainingRules, read_rules
 
 SEEDS = (0, 1, 2, 3, 4)
 MILLION = 1_000_000
@@ -105,6 +110,9 @@ class Run:
         plan = GROUPS[group]
         if arguments.steps is not None:
             plan = FleetPlan(**{**vars(plan), "total_steps": arguments.steps})
+        if arguments.rules is not None:
+            plan = plan.training_with_rules([rules_of(member, arguments.rules) for member in plan.members])
+            self.group = f"{group}-rules"
         self.plan = plan
         # A stream of its own lets groups that are trained together share the GPU.
         on_gpu = arguments.device == "cuda"
@@ -169,6 +177,18 @@ class Run:
                 for file in results:
                     archive.write(file, file.relative_to(zoo).as_posix())
             print(f"wrote {target}", flush=True)
+
+
+def rules_of(member: Member, folder: Path) -> TrainingRules:
+    """The rules of a policy, from its study; none where there is no study, or no composition in it."""
+    study = folder / "-".join(member.base_path.with_suffix("").parts)
+    if (study / "guided.safetensors").is_file():
+        return read_rules(study, member.environment)
+    print(f"{study}: no guided policy, so this one is trained without rules", flush=True)
+    env = member.environment.make()
+    space = feature_space_of(env)
+    env.close()
+    return TrainingRules((), space)
 
 
 def profile(fleet: Fleet, phases: int) -> dict[str, float]:
@@ -250,6 +270,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--resume", type=Path, help="another folder in which a checkpoint may lie")
     parser.add_argument("--scratch", type=Path, help="where full checkpoints go (large)")
     parser.add_argument("--zoo", type=Path, default=Path("zoo"), help="where policies go and extended training begins")
+    parser.add_argument("--rules", type=Path, help="folder of studies whose rules guide a further training")
     parser.add_argument("--device", default="cuda" if on_gpu else "cpu")
     parser.add_argument("--backend", choices=("torch", "fused"), help="default: fused on a GPU")
     parser.add_argument("--fused", help="settings of the fused kernels: JSON, or a file with it")

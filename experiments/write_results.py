@@ -1,7 +1,9 @@
-"""Put the tables into RESULTS.md, between its markers: ``python -m experiments.write_results``.
+"""Write RESULTS.md and all tables from the records: ``python -m experiments.write_results``.
 
-A marker is a pair of comments, ``<!-- table1 -->`` and ``<!-- /table1 -->``. Tables come from the records in
-``experiments/results``, without running anything.
+- RESULTS.md is ``experiments/RESULTS.template.md`` with every figure filled in from `experiments.facts`.
+- ``experiments/results/README.md`` holds all tables, beside the paper's figures.
+
+Nothing is run.
 """
 
 from __future__ import annotations
@@ -9,30 +11,50 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from experiments.facts import facts
+from legible.files import write_text
 from legible.reproduction import TablePlan, find_tables, table_from_records, write_tables
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "RESULTS.md"
+TABLES = HERE / "results" / "README.md"
+TEMPLATE = HERE / "RESULTS.template.md"
+HEAD = """# All tables
+
+Made from the [records](records) by `python -m experiments.write_results`; [RESULTS.md](../../RESULTS.md) says what
+they show, [Reproducing the tables](../../docs/reproduce.md) how they are made and what the columns are.
+
+A cell is the mean over the policies. **±** is the mean of their own standard errors, as in the paper; **[ ]** is the
+standard error between policies, which says how far another five policies may be. "not run" means that it was not run at
+full settings, "–" that nothing was to be run.
+"""
 
 
-def filled(text: str, tables: dict[str, str]) -> str:
-    """The text with every table in its place."""
-    for name, table in tables.items():
-        mark = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        text = mark.sub(lambda found, table=table: f"{found[1]}{table}{found[2]}", text)  # type: ignore[misc]
-    return text
+def plans() -> list[TablePlan]:
+    """The plans of all tables."""
+    return [TablePlan.load(path) for path in find_tables(HERE).values()]
 
 
-def current_tables() -> dict[str, str]:
-    """Markdown of all tables, from the records."""
-    plans = [TablePlan.load(path) for path in find_tables(HERE).values()]
-    return {plan.name: table_from_records(plan, HERE / "results").to_markdown() for plan in plans}
+def results_page() -> str:
+    """RESULTS.md, from the template and the records."""
+    filled = TEMPLATE.read_text(encoding="utf-8").format_map(facts())
+    return re.sub(r"(?<=\d)%", " %", filled)
+
+
+def tables_page() -> str:
+    """All tables, from the records."""
+    parts = [HEAD]
+    for plan in plans():
+        table = table_from_records(plan, HERE / "results").to_markdown()
+        parts.append(f"\n## {plan.name.capitalize()}: {plan.title}\n{table}\n![{plan.title}]({plan.name}.png)\n")
+    return "".join(parts)
 
 
 def main() -> None:
-    """Write the tables' files and RESULTS.md."""
-    write_tables([TablePlan.load(path) for path in find_tables(HERE).values()], HERE / "results")
-    RESULTS.write_text(filled(RESULTS.read_text(encoding="utf-8"), current_tables()), encoding="utf-8")
+    """Write the tables' files and both pages."""
+    write_tables(plans(), HERE / "results")
+    write_text(TABLES, tables_page())
+    write_text(RESULTS, results_page())
 
 
 if __name__ == "__main__":

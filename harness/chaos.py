@@ -27,7 +27,8 @@ from legible.files import read_arrays
 from legible.study import Study
 
 STAGES = (
-    *("start", "experiences", "importance", "rules", "racing", "racing confirmation", "improvement"),
+    *("start", "experiences", "importance", "rules", "search", "racing", "racing confirmation"),
+    *("composition", "composition check", "final"),
     *("references", "explanation", "baseline block", "baseline enforce", "baseline rules"),
 )
 KILLS_IN_A_STUDY = len(STAGES)

@@ -17,15 +17,18 @@ from legible.settings import (
     MiningSettings,
     PlaySettings,
     ReferenceSettings,
+    SearchSettings,
     StudySettings,
 )
 from legible.study import Study
 
 SETTINGS = StudySettings(
     episodes=60,
+    sources="mined,searched,yours",
     mining=MiningSettings(lime_states=10, lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=20),
     evaluation=EvaluationSettings(episodes=40, confirmation_episodes=40),
+    search=SearchSettings(budget=10_000, most_conditions=1, proposed=3),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
     references=ReferenceSettings(episodes=20),
     baselines=BaselineSettings(random_tests=3),

@@ -16,10 +16,11 @@ def with_returns(*blocks: Sequence[float]) -> PlayedBlocks:
     setup = Setup(
         mirror_world.policy(), EnvironmentSpec("mirror_world:MirrorWorld"), (RuleSet(()),) * (len(blocks) - 1)
     )
-    return PlayedBlocks(setup, tuple(range(len(blocks[0]))), tuple(_result(returns) for returns in blocks))
+    return PlayedBlocks(setup, tuple(range(len(blocks[0]))), tuple(result(returns) for returns in blocks))
 
 
-def _result(returns: Sequence[float]) -> UnitResult:
+def result(returns: Sequence[float]) -> UnitResult:
+    """Episodes of the same length with these returns."""
     n = len(returns)
     nothing = np.zeros(n, np.int64)
     return UnitResult(

@@ -48,6 +48,7 @@ LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 # The study that several pages look at; the quick start makes it.
 FOLDER, POLICY = "studies/PacmanSmall-ppo-4", "zoo:PacmanSmall/ppo/4"
 FEW = StudySettings(
+    sources="mined,yours",
     episodes=60,
     # Rules that keep random actions away help so much that few episodes show it.
     play=PlaySettings(epsilon=0.2, epsilon_when_guided=False),

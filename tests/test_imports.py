@@ -15,7 +15,7 @@ from legible.imports import PACKAGES_OF_EXTRAS, MissingPackageError, needs_extra
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 # Modules that are about the package of an extra from beginning to end, imported when they are used.
-ABOUT_AN_EXTRA = re.compile(r"legible\.(policies\.sb3[._]models|training\.sb3(_checkpoint)?)")
+ABOUT_AN_EXTRA = re.compile(r"legible\.(policies\.sb3[._]models|training\.sb3(_checkpoint|_rules)?)")
 ZOO_POLICY = "zoo:PacmanSmall/ppo/4"
 COMMANDS = {
     "train CartPole-v1 --steps 10": "sb3",
@@ -75,7 +75,7 @@ for module in pkgutil.walk_packages(legible.__path__, "legible."):
         print(module.name)
 """
     failed = run_without_extras(program, tmp_path).split()
-    assert len(failed) == 3
+    assert len(failed) == 4
     assert all(ABOUT_AN_EXTRA.fullmatch(name) for name in failed), failed
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from legible.settings import StudySettings
     from legible.study import Study
     from legible.study.check import check_env
+    from legible.study.distilling import distil
+    from legible.study.mending import mend
 
 __version__ = "0.1.0"
 __all__ = [
@@ -46,12 +48,14 @@ __all__ = [
     "check_env",
     "check_relations",
     "collect",
+    "distil",
     "evaluate",
     "evaluate_policy",
     "generalise",
     "improve",
     "load_policy",
     "load_relations",
+    "mend",
     "mine",
     "parse_rule",
     "save_policy",
@@ -77,6 +81,8 @@ __getattr__ = lazy_names(
         "settings": ("StudySettings",),
         "study": ("Study",),
         "study.check": ("check_env",),
+        "study.distilling": ("distil",),
+        "study.mending": ("mend",),
     },
 )
 

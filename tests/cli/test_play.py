@@ -129,8 +129,6 @@ def test_refusals_are_one_line(legible, tmp_path, words, said) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "name", "said"),
     [
-        ("SAC", f"{HERE}:Goal", "observations are a Dict space"),
-        ("DQN", f"{HERE}:Picture", "the policy reads pictures"),
         ("RecurrentPPO", "CartPole-v1", "the policy remembers earlier observations"),
         ("MaskablePPO", f"{HERE}:Masked", "the environment masks actions"),
     ],
@@ -146,6 +144,24 @@ def test_check_says_what_works_and_what_does_not_yet(legible, tmp_path, algorith
         assert verdict == f"The policy is not fit for a study; {name} is."
     else:
         assert verdict == f"{name} is not fit for a study."
+
+
+def test_check_says_what_rules_see_of_dictionaries_and_pictures(legible, tmp_path) -> None:
+    goal = legible("check", f"{HERE}:Goal", saved(tmp_path, "SAC", f"{HERE}:Goal"))
+    assert goal.code == 0, goal.out
+    assert re.search(r"features by entries \(\w+", goal.out)
+    picture = saved(tmp_path, "DQN", f"{HERE}:Picture", "picture.zip")
+    without = legible("check", f"{HERE}:Picture", picture)
+    assert without.code == 1
+    assert (
+        "the policy reads pictures, of whose numbers rules do not speak; say what rules see (--features" in without.out
+    )
+    assert "is not fit for a study; " in without.out
+    named = legible("check", f"{HERE}:Picture", picture, "--features", f"{HERE}:brightness", "--json")
+    assert named.code == 0, named.out
+    found = {finding["question"]: finding["details"] for finding in json.loads(named.out)["findings"]}
+    assert "brightness" in found["observations"]
+    assert found["policy"].startswith("reads its own observations")
 
 
 @pytest.mark.parametrize("kind", ["Words", "Graphs", "Lists"])

@@ -18,6 +18,7 @@ WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 GOOD = RuleSet((parse_rule("+Left <- left", mirror_world.SPACE),))
 PLAY = PlaySettings(batch=8, unit_episodes=40)
 SETTINGS = StudySettings(
+    sources="mined,yours",
     episodes=40,
     mining=MiningSettings(lime_samples=200),
     play=PLAY,

@@ -10,7 +10,16 @@ from legible.errors import LegibleError
 from legible.evaluation import evaluate
 from legible.evaluation.statistics import welch
 from legible.evaluation.units import Setup, run_units
-from legible.hypotheses import SOURCES, MeasuredEffect, SourceInput, Trial, ask_sources, register_source
+from legible.hypotheses import (
+    SOURCES,
+    MeasuredEffect,
+    Named,
+    Proposal,
+    SourceInput,
+    Trial,
+    ask_sources,
+    register_source,
+)
 from legible.play import stage_seeds
 from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import EvaluationSettings, PlaySettings, StudySettings
@@ -34,9 +43,10 @@ def test_every_source_is_sent_the_effects_of_its_own_rule_sets() -> None:
 
     calls: list[list[int]] = []
 
-    def measure(named: list[tuple[str, RuleSet]]) -> list[MeasuredEffect]:
-        calls.append([found.rules[0].action for _, found in named])
-        return [MeasuredEffect(float(found.rules[0].action), 0.0, 1.0) for _, found in named]
+    def measure(named: list[Named]) -> list[MeasuredEffect]:
+        actions = [one.rule_set.rules[0].action for one in named]
+        calls.append(actions)
+        return [MeasuredEffect(float(action), 0.0, 1.0) for action in actions]
 
     tested = ask_sources({"one": source("one", [[1, 2], [3]]), "two": source("two", [[], [7], [8]])}, measure)
     assert calls == [[1, 2], [3, 7], [8]]  # one call a round, and none for a source that is done
@@ -56,14 +66,15 @@ def test_what_a_source_only_tries_is_not_tested() -> None:
     def source():
         effects = yield Trial([rule_set(1), rule_set(2)], changes=5, seeds=10)
         heard.extend(effect.mean for effect in effects)
-        yield [rule_set(2)]
+        yield Proposal([rule_set(2)], [effects[1]])
 
     def explore(trial: Trial) -> list[MeasuredEffect]:
         assert (trial.changes, trial.seeds) == (5, 10)
         return [MeasuredEffect(float(found.rules[0].action), 0.0, 1.0) for found in trial.rule_sets]
 
-    def measure(named: list[tuple[str, RuleSet]]) -> list[MeasuredEffect]:
-        return [MeasuredEffect(0.0, 0.0, 1.0) for _ in named]
+    def measure(named: list[Named]) -> list[MeasuredEffect]:
+        assert [one.shown for one in named] == [MeasuredEffect(2.0, 0.0, 1.0)]
+        return [MeasuredEffect(0.0, 0.0, 1.0)]
 
     assert ask_sources({"one": source()}, measure, explore) == [("one", rule_set(2))]
     assert heard == [1.0, 2.0]

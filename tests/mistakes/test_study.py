@@ -22,7 +22,9 @@ from mistakes.planted import RoomPolicy
 
 SMALL = "legible/PacmanSmall-v0"
 SETTINGS = StudySettings(
-    play=PlaySettings(batch=64, unit_episodes=200), mistakes=MistakeSettings(steps=500_000, episodes=40)
+    sources="mined,yours",
+    play=PlaySettings(batch=64, unit_episodes=200),
+    mistakes=MistakeSettings(steps=500_000, episodes=40),
 )
 
 

@@ -63,6 +63,11 @@ class Picture(Walk):
         return np.broadcast_to(shades[:, None, :], (36, 36, 3)).astype(np.uint8)
 
 
+def brightness(observation, info, env):
+    """What rules see of a picture."""
+    return {"brightness": float(observation.mean()), "top": float(observation[0].mean())}
+
+
 class Goal(Walk):
     """A goal dictionary, as hindsight experience replay wants it."""
 

@@ -21,6 +21,7 @@ from legible.settings import (
 from legible.study import Study
 
 SETTINGS = StudySettings(
+    sources="mined,yours",
     episodes=80,
     mining=MiningSettings(lime_states=20, lime_samples=500),
     play=PlaySettings(batch=64, unit_episodes=200),

@@ -30,6 +30,7 @@ from legible.study.check import check_env
 from play.spaces_environments import Buttons, Matrix, Walk, make_model
 
 SETTINGS = StudySettings(
+    sources="mined,yours",
     episodes=40,
     mining=MiningSettings(lime_states=10, lime_samples=200, min_accuracy=0.7),
     play=PlaySettings(batch=8, unit_episodes=20),

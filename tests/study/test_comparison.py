@@ -13,7 +13,7 @@ from legible.evaluation.statistics import Effect
 from legible.play import STAGES, stage_seeds
 from legible.rules import RuleSet, parse_rule
 from legible.study import Study
-from legible.study.comparison import ComparedRuleSet, compare_studies
+from legible.study.comparison import ComparedRuleSet, alike, compare_studies
 from report.studies import MIRROR_SETTINGS, mirror_study
 
 SPACE = mirror_world.SPACE
@@ -107,3 +107,20 @@ def test_words_claim_no_more_than_is_shown(first, second, q, told) -> None:
     gap = Effect(ends[0].mean - ends[1].mean, 1.0, 0.0, 0.0, q)
     rules = RuleSet((parse_rule("+Left <- left", SPACE),))
     assert ComparedRuleSet(rules, "first", False, (ends[0], ends[1]), gap, q).words() == told
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ("+Left <- luck > 0", "+Left <- luck > 0.5", True),
+        ("+Left <- luck > 0", "+Left <- luck < 0", False),
+        ("+Left <- luck > 0", "-Left <- luck > 0", False),
+        ("+Left <- luck > 0", "+Right <- luck > 0", False),
+        ("+Left <- luck > 0", "+Left <- luck > 0 & left", False),
+        ("+Left <- luck > 0 & left", "+Left <- left & luck > 1", True),
+    ],
+)
+def test_rules_are_alike_whatever_the_ends_of_their_intervals(one, two, same) -> None:
+    first, second = (parse_rule(text, SPACE) for text in (one, two))
+    assert alike(first, second) is same
+    assert alike(second, first) is same

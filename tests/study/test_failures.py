@@ -26,6 +26,7 @@ from legible.study.estimate import measure_rate
 from legible.study.running import NoEngine
 
 SETTINGS = StudySettings(
+    sources="mined,yours",
     episodes=40,
     most_failed=0.3,
     mining=MiningSettings(lime_states=10, lime_samples=200),

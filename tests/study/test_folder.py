@@ -22,6 +22,7 @@ from legible.study import Study
 
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 SETTINGS = StudySettings(
+    sources="mined,yours",
     episodes=40,
     mining=MiningSettings(lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=40),

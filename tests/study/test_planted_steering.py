@@ -18,6 +18,7 @@ from legible.study import Study
 from steering_world import Driving, Steering, UncutSteering
 
 SETTINGS = StudySettings(
+    sources="mined,yours",
     episodes=100,
     mining=MiningSettings(lime_states=10, lime_samples=500),
     play=PlaySettings(batch=20, unit_episodes=100),

@@ -24,6 +24,7 @@ from legible.settings import (
 from legible.study import Study
 
 SETTINGS = StudySettings(
+    sources="mined,yours",
     episodes=60,
     mining=MiningSettings(lime_states=10, lime_samples=200),
     play=PlaySettings(batch=8, unit_episodes=40),

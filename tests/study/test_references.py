@@ -27,6 +27,7 @@ from legible.settings import (
 from legible.study import NotDoneError, Study
 
 SETTINGS = StudySettings(
+    sources="mined,yours",
     episodes=40,
     mining=MiningSettings(importance="none"),
     play=PlaySettings(batch=8, unit_episodes=40),

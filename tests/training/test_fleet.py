@@ -81,8 +81,6 @@ def test_extended_training_begins_with_the_policies_and_nothing_else(tmp_path) -
     assert policies[0].metadata["training"] == "extended"
     with pytest.raises(FleetError, match="zoo="):
         make_fleet(PLAN.extended_training())
-    with pytest.raises(FleetError, match="critics"):
-        make_fleet(replace(PLAN, settings=PPO, extended=True))
 
 
 def test_the_zoo_is_trained_in_pieces(tmp_path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -17,9 +17,10 @@ from stable_baselines3 import DQN, PPO
 from legible.environments import EnvironmentSpec
 from legible.policies import Activation, Layer, NetworkPolicy, OneHot, Plain, load_policy, save_policy
 from legible.training.dqn import DqnSettings
+from legible.training.errors import TrainingError
 from legible.training.ppo import PpoSettings
 from legible.training.presets import HIGHWAY_DQN, PACMAN_DQN, PACMAN_PPO, preset
-from legible.training.sb3 import TrainingError, export_sb3, sb3_arguments, train
+from legible.training.sb3 import export_sb3, sb3_arguments, train
 
 DQN_SETTINGS = DqnSettings(hidden=(16, 8), n_envs=2, buffer_size=500, learning_starts=50, gradient_steps=-1)
 PPO_SETTINGS = PpoSettings(hidden=(16, 8), n_envs=2, n_steps=32, batch_size=32, n_epochs=2)
@@ -47,6 +48,11 @@ def test_presets_are_those_of_the_appendix() -> None:
     assert (ppo["gamma"], ppo["n_epochs"], ppo["n_steps"]) == (0.9, 10, 256)
     default = PPO("MlpPolicy", "CartPole-v1", device="cpu")
     assert (ppo["gae_lambda"], ppo["max_grad_norm"]) == (default.gae_lambda, default.max_grad_norm)
+    # What an environment is called says nothing; its domain does.
+    assert preset("mine/Pacman-v0", "dqn") == preset("CartPole-v1", "dqn")
+    assert preset("legible/PacmanOriginalNC-v0", "ppo").total_steps == 5_000_000
+    assert preset("legible/HighwayFast-v0", "dqn") == preset("highway-v0", "dqn")
+    assert preset("highway-v0", "ppo") == preset("CartPole-v1", "ppo") == preset("parking-v0", "ppo")
     highway = preset("highway-v0", "dqn")
     assert highway.settings == HIGHWAY_DQN
     assert highway.total_steps == 500_000

@@ -9,11 +9,13 @@ import rich_click as click
 from click.exceptions import Exit
 from rich.markup import escape
 
-from legible.cli.choice import environment_spec, load_typed_policy, options_of_policy
-from legible.cli.drawing import out, print_json
+from legible.cli.choice import environment_spec, load_typed_policy, look_here_for_modules, options_of_policy
+from legible.cli.drawing import out, print_json, say
 from legible.cli.options import (
+    PATH,
     env_argument,
     environment_options,
+    features_option,
     json_option,
     names_option,
     policy_argument,
@@ -21,8 +23,11 @@ from legible.cli.options import (
     seed_option,
     verbose_option,
 )
+from legible.errors import LegibleError
+from legible.files import write_text
 
 if TYPE_CHECKING:
+    from legible.features import FeatureSpace
     from legible.policies import PolicyDescription
     from legible.study.check import Finding
 
@@ -43,6 +48,13 @@ _POLICY_FILES = {".zip", ".safetensors", ".cleanrl_model", ".pt", ".pth", ".onnx
     help="Seconds after which an episode is given up (0: never), for environments that hang.",
 )
 @names_option
+@features_option
+@click.option(
+    "--write-names",
+    metavar="FILE",
+    type=PATH,
+    help="Write a names file to edit: features as they were found, with guessed kinds, and actions.",
+)
 @environment_options
 @policy_options
 @json_option
@@ -53,6 +65,8 @@ def check(
     seed: int,
     time_limit: float,
     names: Path | None,
+    features: str | None,
+    write_names: Path | None,
     arg: tuple[str, ...],
     wrap: tuple[str, ...],
     normalisation: str | None,
@@ -69,8 +83,21 @@ def check(
     from legible.study.check import check_env  # noqa: PLC0415
 
     spec = environment_spec(env, arg, wrap)
+    if features is not None and ":" in features:
+        look_here_for_modules()
     loaded = None if policy is None else load_typed_policy(spec, policy, normalisation, policy_output)
-    found = check_env(spec, loaded, names=names, seed=seed, time_limit=time_limit or None)
+    spaces: list[FeatureSpace] = []
+    found = check_env(
+        spec,
+        loaded,
+        names=names,
+        features=features,
+        seed=seed,
+        time_limit=time_limit or None,
+        on_features=spaces.append,
+    )
+    if write_names is not None:
+        _write_names(write_names, spaces)
     fit = all(finding.answer != "no" for finding in found)
     if as_json:
         print_json({"environment": env, "arguments": dict(spec.arguments), "fit": fit, "findings": found})
@@ -83,6 +110,18 @@ def check(
         console.print(escape(_verdict(env, found)), soft_wrap=True)
     if not fit:
         raise Exit(1)
+
+
+def _write_names(path: Path, spaces: list[FeatureSpace]) -> None:
+    """Write a names file, which must not take the place of another."""
+    from legible.features.names_file import names_toml  # noqa: PLC0415
+
+    if path.exists():
+        raise LegibleError(f"{path}: is there already; --write-names writes a new file.")
+    if not spaces:
+        raise LegibleError("no names can be written: what rules would see is not known.")
+    write_text(path, names_toml(spaces[0]))
+    say(f"Names to edit: {path}")
 
 
 def _verdict(env: str, found: list[Finding]) -> str:
@@ -108,6 +147,7 @@ def _describe(source: str, options: dict[str, str], *, as_json: bool) -> None:
     """Print what is in a policy's file."""
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
     from legible.play import why_no_study  # noqa: PLC0415
+    from legible.play.choosing import why_no_flat_study  # noqa: PLC0415
     from legible.policies import describe_policy, load_policy  # noqa: PLC0415
 
     policy = load_policy(source, typed=True, **options)  # type: ignore[arg-type]
@@ -119,7 +159,8 @@ def _describe(source: str, options: dict[str, str], *, as_json: bool) -> None:
         print_json({**found.as_dict(), "rules": rules, "fit": not_yet is None})
         return
     lines = _lines(found) + ([("rules", f"{rules}, which guide it")] if rules else [])
-    lines.append(("fit for a study", "yes" if not_yet is None else f"no, {not_yet}"))
+    seen = "" if why_no_flat_study(policy) is None else ", if its entries or --features say what rules see"
+    lines.append(("fit for a study", f"yes{seen}" if not_yet is None else f"no, {not_yet}"))
     console = out()
     for name, text in lines:
         console.print(f"[bold]{name}[/]: {escape(' '.join(text.split()))}", soft_wrap=True)

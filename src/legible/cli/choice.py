@@ -53,6 +53,7 @@ class StudyChoice:
     settings: Path | None = None
     relations: tuple[str, ...] = ()
     names: Path | None = None
+    features: str | None = None
     arg: tuple[str, ...] = ()
     wrap: tuple[str, ...] = ()
     normalisation: str | None = None
@@ -90,7 +91,7 @@ class StudyChoice:
     def study(self, progress: Progress | None = None) -> Study:
         """Open the study of a folder, or make one."""
         if self.policy is None:
-            self._refuse_making_options()
+            self.refuse_making_options()
         from legible.engines import make_engine  # noqa: PLC0415
 
         engine = make_engine(self.engine, self.workers, self.address)
@@ -104,24 +105,27 @@ class StudyChoice:
     def _make(self, policy: str, engine: Engine, progress: Progress | None) -> Study:
         from legible.study import Study  # noqa: PLC0415
 
+        return Study(self.folder, policy=policy, engine=engine, progress=progress, **self.arguments(policy))
+
+    def arguments(self, policy: str) -> dict[str, Any]:
+        """What `legible.Study` is told beside the folder and the policy."""
         spec = environment_spec(self.target, self.arg, self.wrap)
         for named in (policy, *self.rules_from):
             look_here_for_policy(named)
-        return Study(
-            self.folder,
-            spec,
-            policy,
-            relations=self.relations or None,
-            rules=self.rule,
-            rules_from=self.rules_from,
-            veto=self.veto,
-            seed=self.seed or 0,
-            settings=self._settings(spec),
-            names=self.names,
-            policy_options=options_of_policy(self.normalisation, self.policy_output),
-            engine=engine,
-            progress=progress,
-        )
+        if self.features is not None and ":" in self.features:
+            look_here_for_modules()
+        return {
+            "environment": spec,
+            "relations": self.relations or None,
+            "rules": self.rule,
+            "rules_from": self.rules_from,
+            "veto": self.veto,
+            "seed": self.seed or 0,
+            "settings": self._settings(spec),
+            "names": self.names,
+            "features": self.features,
+            "policy_options": options_of_policy(self.normalisation, self.policy_output),
+        }
 
     def _settings(self, spec: EnvironmentSpec) -> StudySettings:
         from legible.study import settings_for  # noqa: PLC0415
@@ -131,7 +135,7 @@ class StudyChoice:
             settings = settings.updated(read_settings_file(self.settings), str(self.settings))
         return settings.updated(nested(self.settings_given), "options")
 
-    def _refuse_making_options(self) -> None:
+    def refuse_making_options(self) -> None:
         """A study that exists has its settings; options that would change them are not simply passed over."""
         making = [name for name, value in vars(self).items() if name not in _OF_ANY_STUDY and value not in (None, ())]
         said = [f"--{name.replace('_', '-')}" for name in making]

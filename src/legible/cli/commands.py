@@ -14,7 +14,9 @@ import rich_click as click
 
 from legible import __version__
 from legible.cli.check import check
+from legible.cli.distil import distil
 from legible.cli.drawing import complain, say
+from legible.cli.mend import mend
 from legible.cli.mistakes import mistakes
 from legible.cli.play import play
 from legible.cli.relations import relations
@@ -26,6 +28,7 @@ from legible.errors import LegibleError
 STOPPED = 130
 PANELS: dict[str, tuple[click.Command, ...]] = {
     "A study": (run, compare, settings),
+    "Back into the network": (distil, mend),
     "Its steps, each alone": (mine, generalise, evaluate, improve, explain, mistakes, report, baselines),
     "Policies and environments": (check, play, train, zoo, export, reproduce, relations),
 }

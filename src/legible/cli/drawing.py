@@ -28,7 +28,7 @@ from legible.formatting import duration, number
 
 # Stages that are over sooner are not worth a line.
 PATIENCE = 1.0
-_NOT_EPISODES = {"importance", "rules"}
+_NOT_EPISODES = {"importance", "rules", "distillation"}
 
 
 def out() -> Console:

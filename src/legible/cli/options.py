@@ -45,9 +45,15 @@ _ENV = "Environment: an id, such as CartPole-v1, or module:factory."
 # --- One at a time ---------------------------------------------------------------------------------------------------
 
 
-def env_argument(metavar: str = "ENV", more_help: str = "") -> Callable[[Command], Command]:
+def env_argument(metavar: str = "ENV", more_help: str = "", *, required: bool = True) -> Callable[[Command], Command]:
     """ENV, and what else can stand in its place."""
-    return click.argument("env", metavar=metavar, help=f"{_ENV} {more_help}".strip(), shell_complete=complete_env)
+    return click.argument(
+        "env",
+        metavar=metavar,
+        required=required,
+        help=f"{_ENV} {more_help}".strip(),
+        shell_complete=complete_env,
+    )
 
 
 def target_argument(more_help: str) -> Callable[[Command], Command]:
@@ -107,7 +113,21 @@ def seed_option(what: str) -> Callable[[Command], Command]:
 def names_option(command: Command) -> Command:
     """``--names``."""
     return click.option(
-        "--names", metavar="FILE", type=PATH, help="TOML file with names of features and actions.", panel=STUDY_PANEL
+        "--names",
+        metavar="FILE",
+        type=PATH,
+        help="TOML file with names of features and actions, and with derived features.",
+        panel=STUDY_PANEL,
+    )(command)
+
+
+def features_option(command: Command) -> Command:
+    """``--features``."""
+    return click.option(
+        "--features",
+        metavar="WHAT",
+        help="What rules see, if not the observation: MODULE:FUNCTION, info:NAME,… or entries:NAME,… of a Dict.",
+        panel=STUDY_PANEL,
     )(command)
 
 
@@ -172,6 +192,20 @@ def workers_option(command: Command) -> Command:
         help="Processes. [default: one a core]",
         panel=WHERE_PANEL,
     )(command)
+
+
+def engine_options(command: Command) -> Command:
+    """``--engine``, ``--workers`` and ``--address``: where episodes run."""
+    engine = click.option(
+        "--engine",
+        type=click.Choice(["inline", "processes", "ray"]),
+        default="processes",
+        show_default=True,
+        help="Where episodes run: in this process, in processes of this machine, or on Ray.",
+        panel=WHERE_PANEL,
+    )
+    address = click.option("--address", metavar="TEXT", help="Address of a running Ray cluster.", panel=WHERE_PANEL)
+    return engine(workers_option(address(command)))
 
 
 def json_option(command: Command) -> Command:
@@ -254,6 +288,7 @@ def _options_of_a_study(out_help: str) -> list[Callable[[Any], Any]]:
             panel=STUDY_PANEL,
         ),
         names_option,
+        features_option,
         environment_options,
         policy_options,
         trust_option,
@@ -280,16 +315,7 @@ def _options_of_a_study(out_help: str) -> list[Callable[[Any], Any]]:
             help="Rule that must not be in the guided policy; may be given repeatedly.",
             panel=STUDY_PANEL,
         ),
-        click.option(
-            "--engine",
-            type=click.Choice(["inline", "processes", "ray"]),
-            default="processes",
-            show_default=True,
-            help="Where episodes run: in this process, in processes of this machine, or on Ray.",
-            panel=WHERE_PANEL,
-        ),
-        workers_option,
-        click.option("--address", metavar="TEXT", help="Address of a running Ray cluster.", panel=WHERE_PANEL),
+        engine_options,
         json_option,
         lambda command: verbose_option(command, expose_value=True),
     ]

@@ -68,7 +68,8 @@ def play(
         spec, player = environment_spec(target, arg, wrap), None
         if policy is not None:
             loaded = load_typed_policy(spec, policy, normalisation, policy_output)
-            spec, player = environment_for(loaded, spec), _player(loaded, seed, unguided=unguided)
+            player = _player(loaded, seed, unguided=unguided)
+            spec = environment_for(player, spec)
     console = Console(highlight=False)
     environment = make_watchable(spec, window=window, drawn=console.is_terminal)
     try:
@@ -84,8 +85,11 @@ def _of_study(
     for option, value in said.items():
         if value:
             raise LegibleError(f"{option}: the study in {folder} has its environment and its policy already.")
+    from legible.play import on_rows  # noqa: PLC0415
+
     study = open_study(folder, trust=trust)
-    return study.environment, study.policy if unguided else study.guided_policy(seed)
+    player = on_rows(study.policy, study.environment) if unguided else study.guided_policy(seed)
+    return study.environment, player
 
 
 def _player(policy: Policy, seed: int, *, unguided: bool) -> Policy | GuidedPolicy:

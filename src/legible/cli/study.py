@@ -18,6 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from legible.cli.choice import StudyChoice, open_study
+from legible.cli.composition import composition_data, print_composition
 from legible.cli.drawing import Bars, out, print_json, say, table, tell
 from legible.cli.options import (
     PATH,
@@ -187,11 +188,16 @@ def improve(choice: StudyChoice) -> None:
         return
     console = out()
     rows = [
-        (_words(study, step.rule_set), with_error(step.mean, step.error), "yes" if step.accepted else "no")
+        (
+            _words(study, step.rule_set),
+            with_error(step.mean, step.error),
+            "left out" if step.is_removal else "yes" if step.accepted else "no",
+        )
         for step in improvement.steps
     ]
     if rows:
-        console.print(table(("Tried", "Mean return", "Kept"), rows, right=("Mean return",)))
+        console.print(table(("Tried", "Mean return then", "Kept"), rows, right=("Mean return then",)))
+    print_composition(study)
     _print_figures(study)
     tell(study.conclusion.text)
     if len(improvement.composition):
@@ -397,6 +403,8 @@ def _print_findings(study: Study) -> None:
         console.print("Which rules of a set make the difference was not played: it takes longer than all the rest.")
     console.print()
     _print_figures(study)
+    print_composition(study)
+    _print_sources(study)
     for note in (*study.evaluation.notes, *study.references.notes):
         tell(note)
     play = study.settings.play
@@ -415,6 +423,17 @@ def _print_findings(study: Study) -> None:
         console.print()
         print_mistakes(study)
     console.print()
+
+
+def _print_sources(study: Study) -> None:
+    """How many rule sets of each source were tried, confirmed and used, and what they cost; nothing for one source."""
+    from legible.study.sources import source_rows  # noqa: PLC0415
+
+    rows = source_rows(study)
+    if len(rows) > 1:
+        columns = ("Where it came from", "Tried", "On fresh seeds", "Confirmed", "Used", "Steps")
+        cells = [(r.source, *map(number, (r.tried, r.entered, r.confirmed, r.used, r.steps))) for r in rows]
+        out().print(table(columns, cells, right=columns[1:]))
 
 
 def _doubt(study: Study) -> str:
@@ -538,6 +557,7 @@ def _improvement(study: Study) -> dict[str, Any]:
         "guided": improvement.guided,
         "effect": improvement.effect,
         "composition": [rule.text(space) for rule in improvement.composition.rules],
+        **composition_data(study),
         "steps": len(improvement.steps),
         "accepted": len(improvement.rule_sets),
         "objective": improvement.evaluation_settings.objective,
@@ -549,6 +569,8 @@ def _improvement(study: Study) -> dict[str, Any]:
 
 
 def _summary(study: Study) -> dict[str, Any]:
+    from legible.study.sources import source_rows  # noqa: PLC0415
+
     conclusion = study.conclusion
     return {
         **about(study),
@@ -560,7 +582,9 @@ def _summary(study: Study) -> dict[str, Any]:
         "references": study.references.to_rows(),
         "weaknesses": [explanation.to_dict() for explanation in study.explanations],
         "evaluation": _shares(study.evaluation),
+        "sources": [row.to_dict() for row in source_rows(study)],
         "improvement": _improvement(study),
+        "features": list(study.space.names),
         "relations": len(study.relations),
         **({"mistakes": study.mistakes.to_dict()} if study.has_mistakes else {}),
     }

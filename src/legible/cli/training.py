@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import rich_click as click
 from rich import box
@@ -12,32 +13,116 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from legible.cli.choice import environment_spec
-from legible.cli.options import PATH, env_argument, environment_options, policy_argument, seed_option, verbose_option
+from legible.cli.completion import complete_policy
+from legible.cli.drawing import say
+from legible.cli.options import (
+    PATH,
+    env_argument,
+    environment_options,
+    names_option,
+    policy_argument,
+    seed_option,
+    verbose_option,
+)
+from legible.errors import LegibleError
 from legible.formatting import number, with_error
+
+if TYPE_CHECKING:
+    from legible.training.presets import AnySettings
+
+RULES_PANEL = "What it begins with, and rules"
 
 # What needs PyTorch or Stable-Baselines3 is imported when it is used: that takes seconds.
 
 
 @click.command
-@env_argument()
+@env_argument("[ENV]", "Not needed with --from a policy that says which it is for.", required=False)
 @click.option(
     "--algo",
     type=click.Choice(["dqn", "ppo", "sac", "td3"]),
-    help="The algorithm. [default: dqn for Discrete, sac for Box, else ppo]",
+    help="The algorithm. [default: dqn for Discrete, sac for Box, else ppo; with --from that of the policy]",
 )
 @click.option("--steps", metavar="N", type=click.IntRange(min=1), help="Environment steps; by default the preset's.")
 @click.option("--long", is_flag=True, help="The preset's longer training, where it has one.")
 @seed_option("Seed of networks, exploration and environment.")
-@click.option("--out", metavar="FILE", type=PATH, help="Where to, without suffix. [default: policies/ENV-ALGO-SEED]")
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=PATH,
+    help="Where to, without suffix. [default: policies/ENV-ALGO-SEED, with -extended or -rules at the end]",
+)
+@click.option(
+    "--exploration",
+    metavar="X",
+    type=click.FloatRange(0, 1),
+    help="Share of random actions with which DQN begins. [default: the preset's, 1]",
+)
+@click.option(
+    "--from",
+    "start",
+    metavar="POLICY",
+    help="Trained policy to begin with, any file or zoo:NAME that legible reads; without --rules that is the paper's "
+    "extended training.",
+    shell_complete=complete_policy,
+    panel=RULES_PANEL,
+)
+@click.option(
+    "--normalisation",
+    metavar="FILE|none",
+    help="Statistics of observations of the policy to begin with. [default: those beside it]",
+    panel=RULES_PANEL,
+)
+@click.option(
+    "--rules",
+    metavar="STUDY|GUIDED|FILE",
+    help="Rules that guide exploration: a study's folder (its composition), a guided policy's file, or a text file "
+    "with a rule a line.",
+    panel=RULES_PANEL,
+)
+@click.option(
+    "--rules-fade",
+    metavar="X",
+    type=float,
+    default=0.5,
+    show_default=True,
+    help="Share of the training over which the rules fade out, from always to never.",
+    panel=RULES_PANEL,
+)
+@click.option(
+    "--margin",
+    metavar="X",
+    type=float,
+    help="Hold the rules with a loss, too: what they forbid must score this much below the best that they allow "
+    "(Q-values, logits, or depths in a region). [default: no such loss]",
+    panel=RULES_PANEL,
+)
+@click.option(
+    "--margin-weight",
+    metavar="X",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Weight of that loss; it fades out with the rules.",
+    panel=RULES_PANEL,
+)
+@names_option
 @environment_options
 @verbose_option
 def train(
-    env: str,
+    env: str | None,
     algo: Literal["dqn", "ppo", "sac", "td3"] | None,
     steps: int | None,
     long: bool,
     seed: int,
     out: Path | None,
+    exploration: float | None,
+    start: str | None,
+    normalisation: str | None,
+    rules: str | None,
+    rules_fade: float,
+    margin: float | None,
+    margin_weight: float,
+    names: Path | None,
     arg: tuple[str, ...],
     wrap: tuple[str, ...],
 ) -> None:
@@ -46,35 +131,86 @@ def train(
     Writes FILE.zip (for Stable-Baselines3) and FILE.safetensors. A training that was stopped goes on from its last
     checkpoint when the same command is given again.
     """
-    from legible.training import choose_algorithm  # noqa: PLC0415
+    from legible.training import choose_algorithm, environment_of_start, preset, read_rules, read_start  # noqa: PLC0415
     from legible.training import train as train_policy  # noqa: PLC0415
+    from legible.training.rules import RuleSettings  # noqa: PLC0415
 
-    spec = environment_spec(env, arg, wrap)
-    algo, _ = choose_algorithm(spec, algo)
-    target = out or Path("policies") / f"{env.rsplit('/', maxsplit=1)[-1].replace(':', '-')}-{algo}-{seed}"
-    console = Console()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} steps"),
-    )
-    with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
-        bar = progress.add_task(f"{algo} on {env}", total=steps or 1)
+    begin = None if start is None else read_start(start, algo, normalisation)
+    if env is not None:
+        spec = environment_spec(env, arg, wrap)
+    elif begin is not None:
+        spec = environment_of_start(begin)
+        spec = environment_spec(spec.name, arg, wrap) if arg or wrap else spec
+    else:
+        raise LegibleError("which environment? Name it (ENV), or begin with a policy that says it (--from POLICY).")
+    rule_settings = RuleSettings(rules_fade, margin, margin_weight)
+    guiding = None if rules is None else read_rules(rules, spec, names)
+    algo, continuous = choose_algorithm(spec, begin.algorithm if begin is not None else algo)
+    settings = _exploring(preset(spec.name, algo, continuous=continuous).settings, exploration)
+    ending = "-rules" if rules is not None else "-extended" if start is not None else ""
+    plain = spec.name.rsplit("/", maxsplit=1)[-1].replace(":", "-")
+    target = out or Path("policies") / f"{plain}-{algo}-{seed}{ending}"
+    with _TrainingProgress(f"{algo} on {spec.name}") as progress:
         trained = train_policy(
             spec,
             algo,
             steps,
             seed,
             out=target,
+            start=begin,
+            rules=guiding,
+            rule_settings=rule_settings,
+            settings=settings,
             long=long,
-            on_progress=lambda done, of: progress.update(bar, completed=done, total=of),
+            on_progress=progress,
         )
+    console = Console()
     played = trained.evaluation
+    before = trained.before
     console.print(
-        f"Mean return {with_error(played.mean_return, played.standard_error)} over {played.episodes} greedy episodes."
+        f"Mean return {with_error(played.mean_return, played.standard_error)} over {played.episodes} greedy episodes"
+        + (f"; before, {with_error(before.mean_return, before.standard_error)}." if before is not None else ".")
     )
     files = [str(file) for file in (trained.zip, trained.safetensors, trained.normalisation) if file is not None]
     console.print(", ".join(files), highlight=False, soft_wrap=True)
+
+
+class _TrainingProgress:
+    """How far a training is: a bar in a terminal; elsewhere a line for every tenth, so that nobody waits in silence."""
+
+    def __init__(self, what: str) -> None:
+        self._what, console = what, Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[steps]}"))
+        self._bars = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
+        self._bar = self._bars.add_task(what, total=None, steps="")
+        self._lines, self._told = not console.is_terminal, -1
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def __call__(self, done: int, of: int) -> None:
+        """Show how far it is; when all steps are taken, the policy is measured."""
+        steps = f"{number(done)} of {number(of)} steps" + (", now measuring it" if done >= of else "")
+        self._bars.update(self._bar, completed=done, total=of, steps=steps)
+        if self._lines and 10 * done // of > self._told:
+            self._told = 10 * done // of
+            say(f"{self._what}: {steps}")
+
+
+def _exploring(settings: AnySettings, exploration: float | None) -> AnySettings:
+    """Hyperparameters with another share of random actions at the beginning."""
+    from legible.training import DqnSettings  # noqa: PLC0415
+
+    if exploration is None:
+        return settings
+    if not isinstance(settings, DqnSettings):
+        raise LegibleError("--exploration is for dqn: the others explore by what they have learnt.")
+    final = min(exploration, settings.exploration_final_eps)
+    return replace(settings, exploration_initial_eps=exploration, exploration_final_eps=final)
 
 
 @click.command

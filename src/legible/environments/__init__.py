@@ -19,6 +19,15 @@ if TYPE_CHECKING:
         shipped_features,
         shipped_relations,
     )
+    from legible.environments.feature_env import (
+        FeaturedSpec,
+        FeatureEnv,
+        FeatureVectorEnv,
+        feature_map_of,
+        plain_environment,
+        with_features,
+    )
+    from legible.environments.feature_map import FeatureMap, is_flat, map_features
     from legible.environments.known_wrappers import KNOWN_WRAPPERS, known_name, parse_wrapper, wrapper_text
     from legible.environments.names import NamedSpace, action_words, feature_space_of, resolve_names
     from legible.environments.registration import PACMAN_LEVELS, SCENARIOS, register_envs
@@ -52,6 +61,10 @@ __all__ = [
     "Domain",
     "Env",
     "EnvironmentSpec",
+    "FeatureEnv",
+    "FeatureMap",
+    "FeatureVectorEnv",
+    "FeaturedSpec",
     "NamedSpace",
     "ObservationEncoder",
     "RelationsFile",
@@ -68,13 +81,17 @@ __all__ = [
     "default_choices",
     "domain_groups",
     "domain_of",
+    "feature_map_of",
     "feature_space_of",
     "first_action",
     "fit_choices",
+    "is_flat",
     "known_name",
     "load_by_name",
     "map_arrays",
+    "map_features",
     "parse_wrapper",
+    "plain_environment",
     "refuse_named_code",
     "register_domain",
     "register_envs",
@@ -82,6 +99,7 @@ __all__ = [
     "shipped_features",
     "shipped_relations",
     "stack_observations",
+    "with_features",
     "wrapper_text",
 ]
 
@@ -103,6 +121,19 @@ __getattr__ = lazy_names(
             "register_domain",
             "shipped_features",
             "shipped_relations",
+        ),
+        "feature_env": (
+            "FeatureEnv",
+            "FeatureVectorEnv",
+            "FeaturedSpec",
+            "feature_map_of",
+            "plain_environment",
+            "with_features",
+        ),
+        "feature_map": (
+            "FeatureMap",
+            "is_flat",
+            "map_features",
         ),
         "known_wrappers": (
             "KNOWN_WRAPPERS",

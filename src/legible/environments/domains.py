@@ -88,6 +88,9 @@ class Domain:
         `legible.relations.check.answers.Checker`.
     success
         What counts as success, to follow "an episode succeeds when".
+    training
+        How policies are trained: a ``module:function`` that takes an id and the name of an algorithm and returns a
+        `legible.training.Preset`, or None where it has none.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Domain:
     scene: str = ""
     checker: str = ""
     success: str = ""
+    training: str = ""
 
     def covers(self, environment: str | Env) -> bool:
         """Whether an id, or an environment that was made, belongs to the domain."""
@@ -276,6 +280,7 @@ register_domain(
         scene="legible.report.scenes:PacmanScene",
         checker="legible.relations.check.pacman:PacmanChecker",
         success="PAC-Man has eaten all food before a ghost catches it or time is up",
+        training="legible.training.presets:pacman_preset",
     )
 )
 
@@ -304,6 +309,7 @@ register_domain(
         ),
         scene="legible.report.scenes:road_scene",
         success="ego has not crashed by its end and, at the intersection, has arrived",
+        training="legible.training.presets:highway_preset",
     )
 )
 

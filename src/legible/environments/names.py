@@ -89,12 +89,16 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
         When the user's names or the environment's own are not as many as it has features and actions. Those of a
         domain are passed over then: a wrapper has made something else of the observations.
     """
+    if env.has_wrapper_attr("feature_map"):
+        decided: NamedSpace = env.get_wrapper_attr("feature_map").names
+        return decided
     encoder = ObservationEncoder.of(env.observation_space)
     check_choosable(env.action_space)
-    if isinstance(names, (str, Path)):
-        return _checked(FeatureSpace.from_toml(names), f"the names file {names}", encoder, env)
-    if names is not None:
-        return _checked(names, "the given feature space", encoder, env)
+    given, source = read_names(names)
+    if given is not None and not given.n_own and len(given):
+        return _with_derived(resolve_names(env), given, source, env)
+    if given is not None:
+        return _checked(given, source, encoder, env)
     own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
     if isinstance(own, FeatureSpace):
         return _checked(own, ENVIRONMENT, encoder, env)
@@ -103,6 +107,23 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
     if fitting is not None:
         return NamedSpace(fitting, SHIPPED)
     return NamedSpace(_numbered(encoder, env), NOBODY)
+
+
+def read_names(names: str | Path | FeatureSpace | None) -> tuple[FeatureSpace | None, str]:
+    """Return the user's names, where there are any, and what errors call them."""
+    if names is None:
+        return None, NOBODY
+    if isinstance(names, FeatureSpace):
+        return names, "the given feature space"
+    return FeatureSpace.from_toml(names), f"the names file {names}"
+
+
+def _with_derived(named: NamedSpace, given: FeatureSpace, source: str, env: Env) -> NamedSpace:
+    """Names that somebody else gave, with the derived features of a names file that has no others."""
+    space = replace(named.space, features=(*named.space.features, *given.features))
+    if given.actions:
+        space = fit_actions(replace(space, actions=given.actions, groups=given.groups), env, source)
+    return NamedSpace(space.with_derived_words(), named.source)
 
 
 def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -> FeatureSpace:
@@ -142,20 +163,25 @@ def action_words(env: Env, action: Any) -> str:
 
 
 def _checked(space: FeatureSpace, source: str, encoder: ObservationEncoder, env: Env) -> NamedSpace:
-    if len(space) != encoder.width:
+    if space.n_own != encoder.width:
         raise UnfitEnvironmentError(
-            f"{source} names {len(space)} features, but observations have {encoder.width}; name each of them."
+            f"{source} names {space.n_own} features, but observations have {encoder.width}; name each of them."
         )
+    return NamedSpace(fit_actions(space, env, source).with_derived_words(), source)
+
+
+def fit_actions(space: FeatureSpace, env: Env, source: str) -> FeatureSpace:
+    """Return a space with the actions of an environment: those that it names, if they fit, else their numbers."""
     if not space.actions:
-        return NamedSpace(replace(space, **_unnamed_choices(env)), source)
+        return replace(space, **_unnamed_choices(env))
     if not isinstance(env.action_space, spaces.Discrete):
-        return NamedSpace(fit_choices(space, env.action_space, source), source)
+        return fit_choices(space, env.action_space, source)
     n_actions = count_actions(env.action_space)
     if len(space.actions) != n_actions or not space.is_discrete:
         raise UnfitEnvironmentError(
             f"{source} names {len(space.actions)} actions, but the environment has {n_actions}; name each or none."
         )
-    return NamedSpace(space, source)
+    return space
 
 
 def _fitting(shipped: FeatureSpace, env: Env) -> FeatureSpace | None:

@@ -1,7 +1,7 @@
 """Confirmation of raced rule sets, on seeds that no choice has seen.
 
 - `confirm`: plays candidates, and the mined rule alone behind each of them, beside the unguided policy, on as many
-  changed episodes as were fixed beforehand; `Confirmed`: what came of it.
+  changed episodes as were fixed beforehand (`Expectation`); `Confirmed`: what came of it.
 - `Judge`: tests what was played; `least_episodes`: how many episodes the objectives need.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from legible.evaluation.blocks import PlayedBlocks, Runner
 from legible.evaluation.changed import resamples_for
@@ -24,6 +25,24 @@ from legible.settings import FEWEST_CHANGES, EvaluationSettings
 
 SPARE = 1.25
 """A candidate is to have a number of changed episodes if so many times as many are expected."""
+MOST_GROWTH = 4
+"""Small effects are confirmed on more changed episodes than the settings say, up to so many times as many."""
+
+
+class Expectation(NamedTuple):
+    """What the race lets expect of a candidate.
+
+    Parameters
+    ----------
+    share
+        The share of the episodes that it changes.
+    changes
+        Changed episodes that would show an effect as large as that of the race with a power of 80 %, even if no other
+        candidate had any; 0 where that is not known.
+    """
+
+    share: float
+    changes: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,7 +68,7 @@ def confirm(
     setup: Setup,
     repetition: Repetition,
     candidates: Sequence[RuleSet | Treatment],
-    shares: Sequence[float],
+    expected: Sequence[Expectation],
     *,
     seed: int,
     settings: EvaluationSettings,
@@ -59,16 +78,17 @@ def confirm(
     """Confirm candidates on fresh seeds.
 
     Each is played until a number of its episodes was changed that is fixed before any of them is seen: the number of
-    the settings, or, if the race lets expect fewer on all seeds, the smallest that the test is valid for. One that does
-    not get there is too rare to tell: it counts as a test with p = 1. Where the race lets expect even fewer, no seeds
-    are played for its sake: those that the others need tell its size.
+    the settings; more if the race lets expect a small effect; or, if it lets expect fewer changes on all seeds, the
+    smallest number that the test is valid for. One that does not get there is too rare to tell: it counts as a test
+    with p = 1. Where the race lets expect even fewer, no seeds are played for its sake: those that the others need tell
+    its size.
 
     Parameters
     ----------
     setup, repetition
         Policy and environment, and whether the same seed gives the same episode there.
-    candidates, shares
-        Rule sets, and the share of the episodes that each changed in the race.
+    candidates, expected
+        Rule sets, and what the race lets expect of each.
     seed, settings
         Of the study.
     run, on_episodes
@@ -77,15 +97,21 @@ def confirm(
     record = EpisodeRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
     play = PairedPlay(setup, repetition, record, run, on_episodes)
     numbers = [play.add(candidate) for candidate in candidates]
-    goals = [changes_to_confirm(share, settings) for share in shares]
+    goals = [changes_to_confirm(one, settings) for one in expected]
     play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
     known = record.extend(FIRST_LOOK)
     least = min(least_episodes(settings), settings.confirmation_seeds)
     seeds = [max(least, play.seeds_for(n, goal)) if goal else known for n, goal in zip(numbers, goals, strict=True)]
     play.play_seeds(dict(zip(numbers, seeds, strict=True)))
     alone = [_add_mined_rule(play, number) for number in numbers]
+    # What the mined rule adds is no claim of its own: the usual number of changes tells it.
+    usual = settings.confirmation_changes
+    fewer = [
+        min(n, max(least, play.seeds_for(number, min(goal, usual)))) if goal else n
+        for number, n, goal in zip(numbers, seeds, goals, strict=True)
+    ]
     wanted: dict[int, int] = {}
-    for number, n in zip(alone, seeds, strict=True):
+    for number, n in zip(alone, fewer, strict=True):
         if number is not None:
             wanted[number] = max(n, wanted.get(number, 0))
     play.play_seeds(wanted)
@@ -98,8 +124,10 @@ def confirm(
         Confirmation(
             effect=effects[k],
             q=float(q[k]),
-            of_rule=None if rule is None else judge.effect(play.pairs(rule, seeds[k])),
-            of_generalisation=None if rule is None else judge.effect(_beyond(judged[k], play.pairs(rule, seeds[k]))),
+            of_rule=None if rule is None else judge.effect(play.pairs(rule, fewer[k])),
+            of_generalisation=None
+            if rule is None
+            else judge.effect(_beyond(play.pairs(numbers[k], fewer[k]), play.pairs(rule, fewer[k]))),
             failed=int(play.pairs(numbers[k], seeds[k]).guided.failed.sum()),
             failed_unguided=int(record.result.failed[: seeds[k]].sum()),
             is_too_rare=rare[k],
@@ -113,11 +141,12 @@ def confirm(
     return Confirmed(tuple(confirmations), tuple(steps), _blocks(play, wanted))
 
 
-def changes_to_confirm(share: float, settings: EvaluationSettings) -> int:
+def changes_to_confirm(expected: Expectation, settings: EvaluationSettings) -> int:
     """How many changed episodes a candidate is to have; 0 where so many are not to be expected."""
-    expected = share * settings.confirmation_seeds
-    goals = (settings.confirmation_changes, FEWEST_CHANGES)
-    return next((goal for goal in goals if expected >= SPARE * goal), 0)
+    usual, changes = settings.confirmation_changes, expected.share * settings.confirmation_seeds
+    if changes >= SPARE * usual:
+        return max(usual, min(expected.changes, MOST_GROWTH * usual, int(changes / SPARE)))
+    return FEWEST_CHANGES if changes >= SPARE * FEWEST_CHANGES else 0
 
 
 def _add_mined_rule(play: PairedPlay, number: int) -> int | None:

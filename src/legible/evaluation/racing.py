@@ -28,7 +28,7 @@ from scipy import stats
 
 from legible.evaluation.blocks import Runner
 from legible.evaluation.candidates import Contender, choose_contenders
-from legible.evaluation.confirmation import confirm
+from legible.evaluation.confirmation import Expectation, confirm
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.pairs import PairedPlay, Pairs
@@ -36,13 +36,15 @@ from legible.evaluation.recorded import EpisodeRecord, find_repetition
 from legible.evaluation.statistics import POWER, Standing, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult, run_units
 from legible.evaluation.verdicts import Evaluation, Sample, Verdict
-from legible.hypotheses import Hypotheses, MeasuredEffect, Trial, ask_sources
+from legible.hypotheses import Hypotheses, MeasuredEffect, Named, Trial, ask_sources
 from legible.play.stages import SEARCH_SEEDS
 from legible.rules import Rule, RuleSet
 from legible.settings import FEWEST_CHANGES, EvaluationSettings
 
 WORTH, LUCK, SURE = 2.2, 0.7, 3.3
 """See `is_dropped`; in standard errors."""
+PICKED = 1.5
+"""What trials have shown counts as if its standard error were so many times as large: it was picked for it."""
 CHEAP_SEEDS, RISE = 250, 0.5
 """See `is_worth_confirming`."""
 SEARCH_STAGE = "search"
@@ -130,6 +132,8 @@ class _Entry:
         Seeds on which it was judged; 0 before the first rung.
     passed
         Whether it has not been dropped.
+    shown
+        What trials of a search have shown.
     """
 
     number: int
@@ -138,6 +142,7 @@ class _Entry:
     equal: list[Rule] = field(default_factory=list)
     seeds: int = 0
     passed: bool = False
+    shown: MeasuredEffect | None = None
 
 
 class Race:
@@ -189,7 +194,7 @@ class Race:
         changed = int(self.pairs(entry).changed.sum())
         # Whose seeds are all used up cannot show more: this was its last rung.
         more = changed >= changes
-        rung = Rung(changes if more else self._rungs[-1], changed, self.standing(entry).z)
+        rung = Rung(changes if more else self._rungs[-1], changed, self.evidence(entry).z)
         entry.passed = is_sure(rung) or (rung.changed >= FEWEST and not is_dropped(rung, self._rungs[-1]))
         return entry.passed and more and not is_sure(rung)
 
@@ -213,16 +218,27 @@ class Race:
         """Return how a rule set does by the objective; with `harm`, how the unguided policy does beside it."""
         return self.objective.standing(*self.sides(entry, harm=harm), self.pairs(entry).changed, invented_loss)
 
-    def measure(self, named: Sequence[tuple[str, RuleSet]]) -> list[MeasuredEffect]:
+    def evidence(self, entry: _Entry) -> Standing:
+        """Return how a rule set does in the race and did in trials before, together: what decides who is confirmed."""
+        here, shown = self.standing(entry), entry.shown
+        if shown is None or not shown.error > 0.0 or not here.error > 0.0:
+            return here
+        there = 1.0 / (PICKED * shown.error) ** 2
+        race = 1.0 / here.error**2
+        mean, error = (there * shown.mean + race * here.difference) / (there + race), 1.0 / math.sqrt(there + race)
+        return Standing(mean, error, mean / error, float(stats.norm.sf(mean / error)))
+
+    def measure(self, named: Sequence[Named]) -> list[MeasuredEffect]:
         """Race rule sets, each with the name of its source.
 
         Returns how each changed the objective on the seeds on which it was judged.
         """
-        for name, rule_set in named:
+        for name, rule_set, shown in named:
             entry = self._entry(rule_set)
+            entry.shown = entry.shown or shown
             if name not in entry.found_by:
                 entry.found_by.append(name)
-        entries = self.enter([rule_set for _, rule_set in named])
+        entries = self.enter([one.rule_set for one in named])
         return [self._effect(entry, self._play.steps(entry.number)) for entry in entries]
 
     def explore(self, trial: Trial) -> list[MeasuredEffect]:
@@ -330,12 +346,11 @@ def race(
     )
     if not confirmed or not candidates or not settings.confirmation_changes:
         return evaluation
-    shares = [found.share(found.entries[i]) for i in candidates]
     played = confirm(
         this,
         repetition,
         [verdicts[i].treatment for i in candidates],
-        shares,
+        [_expectation(found, found.entries[i], len(candidates), settings.alpha) for i in candidates],
         seed=seed,
         settings=settings,
         run=run,
@@ -361,12 +376,30 @@ def _candidates(found: Race, settings: EvaluationSettings) -> list[int]:
     passed: list[int] = []
     contenders = []
     for i, entry in enumerate(found.entries):
-        standing = found.standing(entry)
-        if entry.passed and is_worth_confirming(standing.z, found.share(entry), settings):
+        evidence = found.evidence(entry)
+        if entry.passed and is_worth_confirming(evidence.z, found.share(entry), settings):
             passed.append(i)
-            worth = standing.difference - standing.error
+            worth = evidence.difference - evidence.error
             contenders.append(Contender(tuple(entry.found_by), worth, found.pairs(entry)))
     return [passed[k] for k in choose_contenders(contenders, settings.most_confirmed)]
+
+
+def _expectation(found: Race, entry: _Entry, tests: int, alpha: float) -> Expectation:
+    """What the race lets expect of a rule set on fresh seeds."""
+    here, changed = found.standing(entry), int(found.pairs(entry).changed.sum())
+    needed = changes_for_power(changed, found.evidence(entry).difference, here.error, tests, alpha)
+    return Expectation(found.share(entry), needed)
+
+
+def changes_for_power(changed: int, difference: float, error: float, tests: int, alpha: float) -> int:
+    """How many changed episodes show a difference with a power of 80 %, if no other of some tests finds anything.
+
+    `error` is its standard error on as many episodes as were `changed`. 0 where there is no difference to show.
+    """
+    if difference <= 0.0:
+        return 0
+    wanted = float(stats.norm.isf(alpha / tests) + stats.norm.ppf(POWER))
+    return math.ceil(changed * (wanted * error / difference) ** 2)
 
 
 def _verdicts(found: Race, candidates: Sequence[int], alpha: float) -> list[Verdict]:

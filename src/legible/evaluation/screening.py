@@ -23,7 +23,7 @@ from legible.evaluation.racing import Exploration
 from legible.evaluation.statistics import Effect, benjamini_hochberg, standard_error_of_difference, welch
 from legible.evaluation.units import UNGUIDED, Setup, Treatment, UnitResult, run_units, usual_rows
 from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
-from legible.hypotheses import Hypotheses, MeasuredEffect, ask_sources
+from legible.hypotheses import Hypotheses, MeasuredEffect, Named, ask_sources
 from legible.play.stages import stage_seeds
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings
@@ -99,9 +99,9 @@ class _Screening:
         plan = [(number, stage_seeds(self._seed, self._stage, (done + i) * n, n)) for i, number in enumerate(numbers)]
         self._results += play_blocks(this, plan, self._run, self._on_episodes)
 
-    def measure(self, named: Sequence[tuple[str, RuleSet]]) -> list[MeasuredEffect]:
+    def measure(self, named: Sequence[Named]) -> list[MeasuredEffect]:
         """Play rule sets, each with the name of its source, and say how each changed the mean return."""
-        played = self.play([rule_set for _, rule_set in named])
+        played = self.play([one.rule_set for one in named])
         worst = WorstCase((self.base, *self.others))
         pairs = [worst.of(result, self.base) for result in played]
         return [

@@ -307,7 +307,7 @@ def record_unit(
     episodes
         Places in the unit of the episodes to keep; all by default.
     """
-    recorder = Recorder(episodes)
+    recorder = Recorder(episodes, rows=True)
     result = play_unit(setup, unit, recorder)
     return recorder.recordings(unit.seeds), result
 
@@ -320,7 +320,7 @@ def record_episode(setup: Setup, unit: Unit, episode: int) -> Recording:
 
 def record_alone(setup: Setup, unit: Unit, episode: int) -> Recording:
     """Play one episode of a unit by itself and keep it: for units in which others failed."""
-    recorder = Recorder([0])
+    recorder = Recorder([0], rows=True)
     lone = LoneEpisode(unit.treatments[episode], unit.seeds[episode], _rows(setup, unit))
     play_alone(setup, lone, recorder)
     return recorder.recordings([lone.seed])[0]

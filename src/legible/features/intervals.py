@@ -62,6 +62,10 @@ class Intervals:
         starts = np.concatenate([[0], np.cumsum(self.sizes)])
         return _encode(array, np.concatenate(self.lows), np.concatenate(self.highs), starts)
 
+    def first(self, n: int) -> Intervals:
+        """Return those of the first n features."""
+        return Intervals(self.lows[:n], self.highs[:n])
+
     def replace(self, index: int, cuts: ArrayLike) -> Intervals:
         """Return the same intervals but for one feature, which is cut anew."""
         new = Intervals.from_cuts([cuts])

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from legible.errors import did_you_mean
+from legible.features.derived import NO_ACTION, DerivedFeatures, derived_kind, derived_words
+from legible.features.expressions import LAST_ACTION, parse_expression
 from legible.features.groups import ActionGroup, read_groups, write_groups
 from legible.features.names import FeatureError, check_name
 from legible.files import read_toml
@@ -57,6 +59,8 @@ class Feature:
         What the numbers stand for, where it is known: 1 is so many of this unit.
     sides
         How values below and above 0 are told of `group`, such as "behind" and "ahead".
+    expression
+        How a derived feature is computed from others (`legible.features.expressions`); "" for one of the observation.
     """
 
     name: str
@@ -71,6 +75,7 @@ class Feature:
     unit: str = ""
     scale: float | None = None
     sides: tuple[str, ...] = ()
+    expression: str = ""
 
     def __post_init__(self) -> None:
         check_name(self.name, "feature")
@@ -148,10 +153,16 @@ class FeatureSpace:
 
     def __post_init__(self) -> None:
         self._check_groups()
+        self._check_derived()
         for what, names in (("feature", self.names), ("action", self.action_names)):
             twice = sorted(name for name, times in Counter(names).items() if times > 1)
             if twice:
                 raise FeatureError(f"{what} name {twice[0]!r} is used for more than one {what}; names must differ.")
+
+    def _check_derived(self) -> None:
+        known = [not feature.expression for feature in self.features]
+        if known != sorted(known, reverse=True):
+            raise FeatureError("derived features must come after all features of the observation.")
 
     def _check_groups(self) -> None:
         if not self.groups:
@@ -188,6 +199,34 @@ class FeatureSpace:
     def action_names(self) -> tuple[str, ...]:
         """Action names in the order of their numbers."""
         return tuple(action.name for action in self.actions)
+
+    @cached_property
+    def n_own(self) -> int:
+        """How many features are those of the observation; derived ones follow them."""
+        return sum(not feature.expression for feature in self.features)
+
+    @property
+    def own(self) -> FeatureSpace:
+        """The same space without derived features."""
+        return self if self.n_own == len(self) else replace(self, features=self.features[: self.n_own])
+
+    @cached_property
+    def derived(self) -> DerivedFeatures | None:
+        """The derived features, ready to be computed; None where there are none."""
+        if self.n_own == len(self):
+            return None
+        return DerivedFeatures.of(
+            self.names[: self.n_own],
+            {feature.name: feature.expression for feature in self.features[self.n_own :]},
+            self.action_names,
+            self._action_parts,
+        )
+
+    @property
+    def _action_parts(self) -> dict[str, float] | None:
+        if self.is_discrete:
+            return None
+        return {f"{LAST_ACTION}.{g.name}": NO_ACTION if g.regions is None else 0.0 for g in self.groups}
 
     @property
     def is_discrete(self) -> bool:
@@ -243,12 +282,39 @@ class FeatureSpace:
 
     def guess_kinds(self, observations: ArrayLike) -> FeatureSpace:
         """Call a feature categorical when all its values are whole numbers and there are few of them."""
-        columns = self.check(observations).T
+        columns = self.check(observations).T[: self.n_own]
         guessed = (_looks_categorical(column) for column in columns)
         kinds: dict[str, Kind] = {
-            name: "categorical" if yes else "numeric" for name, yes in zip(self.names, guessed, strict=True)
+            name: "categorical" if yes else "numeric" for name, yes in zip(self.own.names, guessed, strict=True)
         }
-        return self.with_kinds(kinds)
+        return self.with_kinds(kinds | self._kinds_before(kinds))
+
+    def with_derived_words(self) -> FeatureSpace:
+        """Return the same space with the kinds and words of derived features that follow from the others.
+
+        >>> last = Feature("before", "categorical", expression="last_action")
+        >>> space = FeatureSpace((last,), (Action("Left"), Action("Right"))).with_derived_words()
+        >>> space[0].values[1]
+        'the last action was Right'
+        """
+        if self.derived is None:
+            return self
+        kinds = {feature.name: feature.kind for feature in self.features[: self.n_own]}
+        found = list(self.features)
+        for i, expression in enumerate(self.derived.expressions, start=self.n_own):
+            feature = found[i]
+            kind = kinds.get(expression.same_as, feature.kind) if feature.kind == "numeric" else feature.kind
+            told = feature.values or feature.words
+            values = feature.values if told else derived_words(expression, feature.name, self.actions)
+            found[i] = replace(feature, kind=kind, values=values)
+        return replace(self, features=tuple(found))
+
+    def _kinds_before(self, kinds: Mapping[str, Kind]) -> dict[str, Kind]:
+        """The kinds of derived features that are earlier values of features of some kinds."""
+        if self.derived is None:
+            return {}
+        same = zip(self.derived.names, self.derived.expressions, strict=True)
+        return {name: kinds[expression.same_as] for name, expression in same if expression.same_as in kinds}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON or TOML; `from_dict` reads it back."""
@@ -273,9 +339,12 @@ class FeatureSpace:
         actions = tuple(
             _entry(Action, item, f"{where}: actions[{i}]") for i, item in enumerate(data.get("actions", ()))
         )
-        unknown = sorted(set(data) - {"features", "actions", "groups"})
+        unknown = sorted(set(data) - {"features", "derived", "actions", "groups"})
         if unknown:
-            raise FeatureError(f"{where}: unknown key {unknown[0]!r}; the keys are 'features', 'actions' and 'groups'.")
+            raise FeatureError(
+                f"{where}: unknown key {unknown[0]!r}; the keys are 'features', 'derived', 'actions' and 'groups'."
+            )
+        features = (*features, *_derived_entries(data.get("derived", {}), f"{where}: derived"))
         if "groups" not in data:
             return cls(features, actions)
         named = read_groups(data["groups"], f"{where}: groups")
@@ -285,6 +354,8 @@ class FeatureSpace:
     @classmethod
     def from_toml(cls, path: str | Path) -> FeatureSpace:
         """Read names, kinds and words from a TOML file with tables ``[[features]]`` and ``[[actions]]``.
+
+        A table ``[derived]`` has features that are computed from others: ``closing = "gap / max(1, -change(gap))"``.
 
         Choices of actions that are made of several parts, or continuous, stand in a table ``[groups]``; words for them,
         where "steer left" will not do, in ``[[actions]]`` by their names, such as "steer.left".
@@ -331,6 +402,28 @@ def _entry(kind: type[Any], item: Any, where: str) -> Any:
         return kind(**item)
     except (FeatureError, TypeError, ValueError, AttributeError) as error:
         raise FeatureError(f"{where}: {error}") from error
+
+
+def _derived_entries(table: Any, where: str) -> tuple[Feature, ...]:
+    """The derived features of a table: an expression by name, or a table with an expression and words."""
+    if not isinstance(table, Mapping):
+        raise FeatureError(f"{where}: a table of expressions by name is expected, got {table!r}.")
+    found = []
+    for name, item in _flattened(table):
+        entry = {"expression": item} if isinstance(item, str) else dict(item)
+        expression = parse_expression(entry.get("expression", ""), f"{where}.{name}")
+        told = {"kind": derived_kind(expression), **entry, "name": name}
+        found.append(_entry(Feature, told, f"{where}.{name}"))
+    return tuple(found)
+
+
+def _flattened(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Entries of a table by their dotted names, which TOML reads as tables in tables."""
+    for name, item in table.items():
+        if isinstance(item, Mapping) and "expression" not in item:
+            yield from _flattened(item, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", item if isinstance(item, Mapping) else str(item)
 
 
 def _looks_categorical(column: NDArray[np.float32]) -> bool:

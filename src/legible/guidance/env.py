@@ -11,6 +11,7 @@ In a loop of one's own three lines are enough::
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, SupportsFloat
 
@@ -18,7 +19,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from legible.environments import Env, ObservationEncoder, choice_sizes, count_actions
+from legible.environments import Env, FeatureEnv, ObservationEncoder, choice_sizes, count_actions, feature_map_of
+from legible.environments.feature_readers import FunctionReader, flat_width
 from legible.errors import LegibleError
 from legible.guidance.audit import AuditLog
 from legible.guidance.intervention import Intervention, JointIntervention
@@ -35,6 +37,24 @@ def _check_actions(env: Env, guided: GuidedPolicy) -> None:
             )
     elif choice_sizes(taken) != choice_sizes(guided.action_space) or taken.shape != guided.action_space.shape:
         raise LegibleError(f"the guided policy's actions are {guided.action_space}, the environment's {taken}.")
+
+
+def _rows_around(env: Env, guided: GuidedPolicy, function: str | None) -> FeatureEnv | None:
+    """Put rows of features around an environment, where rules see them and it does not show them itself."""
+    features = guided.features
+    if features is None or feature_map_of(env) is not None:
+        return None
+    reader = features.reader
+    if isinstance(reader, FunctionReader) and function is not None:
+        if function != reader.name:
+            raise LegibleError(f"the rules see what {reader.name!r} computes, not {function!r}.")
+        features = replace(features, reader=replace(reader, trusted=True))
+    if flat_width(env.observation_space) != flat_width(features.observation_space):
+        raise LegibleError(
+            f"the rules were made for observations of {features.observation_space}, but the environment shows "
+            f"{env.observation_space}."
+        )
+    return FeatureEnv(env, replace(features, observation_space=env.observation_space))
 
 
 class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -54,6 +74,9 @@ class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         Rules, and the policy whose scores choose where rules block.
     log
         Where interventions are logged: an `AuditLog`, or the path of one, which is closed with the environment.
+    features
+        Where the rules see what a function computes and come from a file: the function's ``module:function``, to say
+        that it may be imported.
 
     Examples
     --------
@@ -70,13 +93,22 @@ class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     (True, 'Right: rules enforce Right (the policy wanted Left). Triggered: +Right <- angle > 0')
     """
 
-    def __init__(self, env: Env, guided: GuidedPolicy, *, log: AuditLog | str | Path | None = None) -> None:
+    def __init__(
+        self,
+        env: Env,
+        guided: GuidedPolicy,
+        *,
+        log: AuditLog | str | Path | None = None,
+        features: str | None = None,
+    ) -> None:
         super().__init__(env)
-        self._encoder = ObservationEncoder.of(env.observation_space)
-        if self._encoder.width != len(guided.space):
-            raise LegibleError(
-                f"the rules speak of {len(guided.space)} features, but the environment shows {self._encoder.width}."
-            )
+        self._rows = _rows_around(env, guided, features)
+        if self._rows is None:
+            self._encoder = ObservationEncoder.of(env.observation_space)
+            if self._encoder.width != guided.n_features:
+                raise LegibleError(
+                    f"the rules speak of {guided.n_features} features, but the environment shows {self._encoder.width}."
+                )
         _check_actions(env, guided)
         self.guided = guided
         self._first = getattr(env.action_space, "start", 0)
@@ -88,9 +120,14 @@ class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
-        self._seen, info = self.env.reset(seed=seed, options=options)
+        self._seen, info = (self._rows or self.env).reset(seed=seed, options=options)
         self._episode, self._step, self._seed = self._episode + 1, 0, seed
-        return self._seen, info
+        return self._shown, info
+
+    @property
+    def _shown(self) -> Any:
+        """What whoever plays is shown: the observation of the environment."""
+        return self._seen if self._rows is None else self._rows.shown
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Take the action, or the one that the rules put in its place."""
@@ -102,13 +139,13 @@ class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._step += 1
         done = intervention.action
         taken = done + self._first if isinstance(intervention, JointIntervention) else np.int64(done + self._first)
-        self._seen, reward, terminated, truncated, info = self.env.step(taken)
+        self._seen, reward, terminated, truncated, info = (self._rows or self.env).step(taken)
         told = intervention if intervention.triggered else None
-        return self._seen, reward, terminated, truncated, {**info, "intervention": told}
+        return self._shown, reward, terminated, truncated, {**info, "intervention": told}
 
     def _decide(self, action: Any) -> Intervention | JointIntervention:
         """Ask the rules, for whoever chose the action: it need not be the guided policy."""
-        seen = self._encoder.encode([self._seen])[0]
+        seen = self._seen if self._rows is not None else self._encoder.encode([self._seen])[0]
         if isinstance(self.action_space, spaces.Discrete):
             wanted = int(action) - self._first
             if not 0 <= wanted < self.guided.n_actions:

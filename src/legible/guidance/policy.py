@@ -15,12 +15,15 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from legible.environments import FeatureMap
+from legible.environments.feature_readers import ObservationReader
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, choices_of, is_cut, move_to, scores_of
 from legible.guidance.chooser import GuidedChooser
+from legible.guidance.features import features_from_dict, features_to_dict, remember_actions, rows_of
 from legible.guidance.intervention import Intervention, JointIntervention, intervene
 from legible.guidance.kernel import check_precedence, guide_scores
-from legible.play import Observations, Scores, choose_actions
+from legible.play import Observations, RowPolicy, Scores, choose_actions
 from legible.play.choosing import take_choices
 from legible.policies import (
     ActorPolicy,
@@ -61,6 +64,13 @@ class GuidedPolicy:
     observation_shape
         Shape of one observation. Needed only where one cannot be told from a batch of one: ``()`` where observations
         are single discrete numbers.
+    features
+        What the rules see, where that is not the observation alone (`legible.environments.map_features`). Derived
+        features of `space` need no map: they are computed from the observation.
+
+    Where rules see more than the observation, `scores`, `explain` and `decide` take rows of features, as a
+    `legible.environments.FeatureEnv` shows them. `predict` takes observations, too, if features follow from them; a
+    memory of the episode comes and goes as its state, as in Stable-Baselines3. `legible.GuidedEnv` can always.
 
     Examples
     --------
@@ -84,6 +94,7 @@ class GuidedPolicy:
         enforce: Enforce = "typical",
         seed: int = 0,
         observation_shape: tuple[int, ...] | None = None,
+        features: FeatureMap | None = None,
     ) -> None:
         check_precedence(precedence)
         self.rules = rules if isinstance(rules, RuleSet) else RuleSet(tuple(rules))
@@ -91,7 +102,9 @@ class GuidedPolicy:
             rule.check(space)
         if not is_cut(space):
             raise LegibleError("continuous actions must be cut into regions before rules can speak of them.")
-        self._scored = with_choices(policy, space)
+        self.features = _features_of(space) if features is None else features.with_space(space)
+        read = policy if self.features is None else RowPolicy(acting(policy), self.features)
+        self._scored = with_choices(read, space)
         if len(space.actions) != self._scored.n_actions:
             raise LegibleError(f"the policy has {policy.n_actions} actions, the feature space {len(space.actions)}.")
         self.policy = policy
@@ -109,15 +122,27 @@ class GuidedPolicy:
 
     @property
     def n_features(self) -> int | None:
-        """Number of features of an observation."""
-        return len(self.space)
+        """Number of features of an observation, or of the numbers in a row where rules see more."""
+        return self._width
+
+    @property
+    def _width(self) -> int:
+        return len(self.space) if self.features is None else self.features.width
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it reads rows of features, and not observations."""
+        return self.features is not None
 
     @property
     def kind(self) -> ScoreKind:
         """What the scores mean, as for the policy that is guided; "none" where they are not those of whole actions."""
         return self.policy.kind if self.space.is_discrete else "none"
 
-    recurrent = False
+    @property
+    def recurrent(self) -> bool:
+        """Whether `predict` returns a state that has to come back: rules have a memory of the episode."""
+        return self.space.derived is not None
 
     @property
     def stochastic(self) -> bool:
@@ -127,7 +152,7 @@ class GuidedPolicy:
     @property
     def observation_space(self) -> spaces.Space[Any]:
         """The observations that it reads, flat."""
-        return spaces.Box(-np.inf, np.inf, self.observation_shape or (len(self.space),), np.float32)
+        return spaces.Box(-np.inf, np.inf, self.observation_shape or (self._width,), np.float32)
 
     @property
     def action_space(self) -> spaces.Space[Any]:
@@ -140,7 +165,7 @@ class GuidedPolicy:
         A row in which everything is blocked is −∞ throughout: any action may be taken. Where actions take several
         choices, all this is said of every group.
         """
-        batch = as_observations(observations, len(self.space))
+        batch = as_observations(observations, self._width)
         own = np.ascontiguousarray(self._scored.scores(batch))
         guided = self._guide(batch, own)
         if self._scored.kind != "log-probabilities":
@@ -155,9 +180,9 @@ class GuidedPolicy:
 
     def predict(
         self,
-        observation: ArrayLike,
+        observation: Any,
         state: Any = None,
-        episode_start: Any = None,  # noqa: ARG002 (Stable-Baselines3's signature)
+        episode_start: Any = None,
         deterministic: bool = True,
         *,
         rng: np.random.Generator | None = None,
@@ -166,8 +191,13 @@ class GuidedPolicy:
 
         `rng` is what actions are drawn with; by default a generator of the policy's own.
         """
+        if self.features is not None and not self._is_row(observation):
+            rows, single, memory = rows_of(self.features, observation, state, episode_start)
+            actions, _ = self.predict(rows, deterministic=deterministic, rng=rng)
+            remember_actions(self.features, memory, actions)
+            return (actions[0] if single else actions), None if memory is None else (memory[None],)
         array = np.asarray(observation, np.float32)
-        width = len(self.space)
+        width = self._width
         if array.size % width:
             raise LegibleError(f"an observation has {width} features, got an array of shape {array.shape}.")
         single, batch = self._is_single(array), array.reshape(-1, width)
@@ -195,18 +225,21 @@ class GuidedPolicy:
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows.reshape(len(rows), *(self.action_space.shape or ()))
 
+    def _is_row(self, observation: Any) -> bool:
+        return not isinstance(observation, Mapping) and np.shape(observation)[-1:] == (self._width,)
+
     def _is_single(self, array: NDArray[np.float32]) -> bool:
         """Whether an array is one observation, of whatever shape, and no batch."""
         if self.observation_shape is not None:
             return array.shape == self.observation_shape
-        if array.size != len(self.space):
+        if array.size != self._width:
             return False
-        return array.ndim <= 1 or (array.shape[0] != 1 and array.shape[-1] != len(self.space))
+        return array.ndim <= 1 or (array.shape[0] != 1 and array.shape[-1] != self._width)
 
     def explain(self, observation: ArrayLike) -> Intervention | JointIntervention:
         """Say what is done in a state, which rules triggered, and what the policy wanted."""
         row = np.asarray(observation, np.float32).reshape(1, -1)
-        batch = as_observations(row, len(self.space))
+        batch = as_observations(row, self._width)
         matched = self._compiled.matches(batch)[0]
         triggered = tuple(rule for rule, yes in zip(self.rules.rules, matched, strict=True) if yes)
         if not self.space.is_discrete:
@@ -225,7 +258,7 @@ class GuidedPolicy:
         wanted
             The action; whole numbers are counted from 0.
         """
-        batch = as_observations(np.asarray(observation, np.float32).reshape(1, -1), len(self.space))
+        batch = as_observations(np.asarray(observation, np.float32).reshape(1, -1), self._width)
         advised = self.explain(batch)
         if isinstance(advised, JointIntervention):
             return self._explain_parts(batch, advised.triggered, np.asarray(wanted).reshape(1, -1))
@@ -287,6 +320,8 @@ class GuidedPolicy:
         }
         if not self.space.is_discrete:
             own["enforce"] = self.enforce
+        if self.features is not None and not isinstance(self.features.reader, ObservationReader):
+            own["features"] = features_to_dict(self.features)
         return [*inner, own]
 
     @classmethod
@@ -307,7 +342,16 @@ class GuidedPolicy:
             enforce=self.enforce,
             seed=seed,
             observation_shape=observation_shape or self.observation_shape,
+            features=self.features,
         )
+
+
+def _features_of(space: FeatureSpace) -> FeatureMap | None:
+    """What rules see that have derived features, and see nothing else than the observation."""
+    if space.derived is None:
+        return None
+    shown = spaces.Box(-np.inf, np.inf, (space.n_own,), np.float32)
+    return FeatureMap(space, ObservationReader(space.own.features), shown)
 
 
 def _renormalised(guided: Scores, own: Scores) -> Scores:
@@ -344,7 +388,10 @@ def with_its_rules(network: NetworkPolicy | ActorPolicy, path: str | Path) -> Po
             space = FeatureSpace.from_dict(document["space"], str(path))
             rules = RuleSet.from_dict(document["rules"])
             enforce: Enforce = document.get("enforce", "typical")
-            policy = GuidedPolicy(policy, rules, space, precedence=document["precedence"], enforce=enforce)
+            features = features_from_dict(document["features"], space) if "features" in document else None
+            policy = GuidedPolicy(
+                policy, rules, space, precedence=document["precedence"], enforce=enforce, features=features
+            )
         return policy
     except LegibleError as error:
         raise LegibleError(f"{path}: its rules cannot be read: {error}") from error

@@ -22,7 +22,7 @@ import numpy as np
 
 from legible.hypotheses.ladder import RUNGS, Candidate, Head, Ladder, SeenStates
 from legible.hypotheses.responses import RecordedStates, respond
-from legible.hypotheses.source import Hypotheses, MeasuredEffect, SourceInput, Trial, register_source
+from legible.hypotheses.source import Hypotheses, MeasuredEffect, Proposal, SourceInput, Trial, register_source
 from legible.hypotheses.vocabulary import Body, Vocabulary
 from legible.relations import generalise_all
 from legible.rules import Polarity, Rule, RuleSet
@@ -130,7 +130,7 @@ def searched(known: SourceInput) -> Hypotheses:
         best = ladder.best(known.search.beam, rung=1) or ladder.best(known.search.beam)
         waiting = search.around(found.candidate for found in best)
     best = ladder.best(known.search.proposed, rung=1) or ladder.best(known.search.proposed)
-    yield [found.candidate.rule_set for found in best]
+    yield Proposal([found.candidate.rule_set for found in best], [found.effect for found in best])
 
 
 Spending = Generator[Trial, Sequence[MeasuredEffect], int]

@@ -1,9 +1,11 @@
 """Sources of hypotheses: where the rule sets come from that are tested.
 
 A source is a generator. It yields rule sets, is sent how guidance with each of them changed the returns, and may yield
-more: it can search without knowing how effects are measured. What it only wants to try, it yields as a `Trial`.
+more: it can search without knowing how effects are measured. What it only wants to try, it yields as a `Trial`, and
+what comes of that as a `Proposal`.
 
-- `SourceInput`: what a source knows; `Source`: a function from that to a generator, `Hypotheses`; `Trial`.
+- `SourceInput`: what a source knows; `Source`: a function from that to a generator, `Hypotheses`.
+- `Trial`, `Proposal`: what sources that search yield; `Named`: a rule set with its source.
 - `DecisionGains`: what other choices are worth at single decisions.
 - `SOURCES`, `register_source`, `find_source`: the sources by name; `source_names`: those that a setting lists;
   `open_sources`: the generators of those that a study asks for.
@@ -62,7 +64,23 @@ class Trial:
     seeds: int
 
 
-Hypotheses = Generator[Sequence[RuleSet] | Trial, Sequence[MeasuredEffect], None]
+@dataclass(frozen=True)
+class Proposal:
+    """Rule sets to test, and what trials have shown of them: too good, because they were picked for it."""
+
+    rule_sets: Sequence[RuleSet]
+    shown: Sequence[MeasuredEffect]
+
+
+class Named(NamedTuple):
+    """A rule set to test, the name of its source, and what trials have shown of it, if there were any."""
+
+    source: str
+    rule_set: RuleSet
+    shown: MeasuredEffect | None = None
+
+
+Hypotheses = Generator[Sequence[RuleSet] | Proposal | Trial, Sequence[MeasuredEffect], None]
 """Yields rule sets to test, or to try, and is sent an effect for each of them."""
 
 
@@ -196,7 +214,7 @@ def source_names(setting: str) -> list[str]:
 
 def ask_sources(
     sources: Mapping[str, Hypotheses],
-    measure: Callable[[list[tuple[str, RuleSet]]], Sequence[MeasuredEffect]],
+    measure: Callable[[list[Named]], Sequence[MeasuredEffect]],
     explore: Callable[[Trial], Sequence[MeasuredEffect]] | None = None,
 ) -> list[tuple[str, RuleSet]]:
     """Drive sources until none has anything more to test; return every rule set with the name of its source.
@@ -208,7 +226,7 @@ def ask_sources(
     tested: list[tuple[str, RuleSet]] = []
     waiting: dict[str, Sequence[MeasuredEffect] | None] = dict.fromkeys(sources)
     while waiting:
-        yielded: dict[str, list[RuleSet]] = {}
+        yielded: dict[str, list[Named]] = {}
         for name, effects in waiting.items():
             try:
                 found = next(sources[name]) if effects is None else sources[name].send(effects)
@@ -218,11 +236,18 @@ def ask_sources(
                     found = sources[name].send(explore(found))
             except StopIteration:
                 continue
-            yielded[name] = list(found)
-        together = [(name, rule_set) for name, rule_sets in yielded.items() for rule_set in rule_sets]
+            yielded[name] = _named(name, found)
+        together = [named for found in yielded.values() for named in found]
         measured = list(measure(together)) if together else []
-        tested += together
+        tested += [(named.source, named.rule_set) for named in together]
         waiting = {
-            name: [effect for (by, _), effect in zip(together, measured, strict=True) if by == name] for name in yielded
+            name: [effect for named, effect in zip(together, measured, strict=True) if named.source == name]
+            for name in yielded
         }
     return tested
+
+
+def _named(source: str, found: Sequence[RuleSet] | Proposal) -> list[Named]:
+    if isinstance(found, Proposal):
+        return [Named(source, *pair) for pair in zip(found.rule_sets, found.shown, strict=True)]
+    return [Named(source, rule_set) for rule_set in found]

@@ -125,6 +125,8 @@ class Improvement:
                 "rules": len(step.rule_set),
                 "mean": step.mean,
                 "error": step.error,
+                "changed": step.changed,
+                "removal": step.is_removal,
                 "accepted": step.accepted,
             }
             for step in self.steps
@@ -132,7 +134,22 @@ class Improvement:
 
     def to_pandas(self, space: FeatureSpace) -> Any:
         """Return the steps of the composition as a data frame, a row each."""
-        return data_frame(self.to_rows(space), ("rule", "rules", "mean", "error", "accepted"))
+        return data_frame(self.to_rows(space), ("rule", "rules", "mean", "error", "changed", "removal", "accepted"))
+
+    def front_rows(self, space: FeatureSpace) -> list[dict[str, Any]]:
+        """The front as plain rows, the fewest changed actions first, for JSON or a data frame."""
+        shown = find_objective(self.evaluation_settings.objective).shown
+        return [
+            {
+                "rules": [rule.text(space) for rule in point.composition.rules],
+                "changed": point.changed,
+                "effect": shown(point.effect.mean),
+                "low": min(shown(point.effect.low), shown(point.effect.high)),
+                "high": max(shown(point.effect.low), shown(point.effect.high)),
+                "chosen": point.is_chosen,
+            }
+            for point in self.front
+        ]
 
 
 def improve(

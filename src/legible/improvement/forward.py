@@ -18,7 +18,7 @@ from legible.evaluation.units import UnitResult
 from legible.improvement.composed import Step
 from legible.improvement.judging import CompositionJudge
 from legible.improvement.trials import Trial, Trials
-from legible.rules import RuleSet
+from legible.rules import Rule, RuleSet
 
 LOT = 4
 """Candidates that are tried at a time: enough for several workers."""
@@ -31,7 +31,7 @@ HARM = -1.0
 EQUAL = 0.5
 """Candidates are equals that lie within so many standard errors of each other."""
 BEHIND = -1.0
-"""A beginning is given up that lies so many standard errors below another one after as many rule sets."""
+"""A path is given up that lies so many standard errors below another one."""
 
 
 @dataclass
@@ -94,8 +94,8 @@ class Path:
     ----------
     rule_sets, steps
         What has joined, and how.
-    result
-        The episodes of the composition that there is, of both halves.
+    results, compositions
+        The episodes of every composition that there was, of both halves, and their rules.
     """
 
     def __init__(self, judge: CompositionJudge, trials: Trials, candidates: Sequence[Candidate], most: int) -> None:
@@ -104,7 +104,13 @@ class Path:
         self._spent: list[Candidate] = []
         self.rule_sets: tuple[RuleSet, ...] = ()
         self.steps: list[Step] = []
-        self.result = judge.base
+        self.results: list[UnitResult] = []
+        self.compositions: list[frozenset[Rule]] = []
+
+    @property
+    def result(self) -> UnitResult:
+        """The episodes of the composition that there is, of both halves."""
+        return self.results[-1] if self.results else self._judge.base
 
     @property
     def rules(self) -> RuleSet:
@@ -125,28 +131,31 @@ class Path:
             found.append(path)
         return found
 
-    def grow(self, rivals: dict[int, UnitResult]) -> None:
-        """Let candidates join until none helps, or the path falls behind rivals of the same number of rule sets."""
-        while self._is_level_with(rivals):
+    def grow(self, rivals: Sequence[Path]) -> bool:
+        """Let candidates join until none helps, or the path falls behind others; returns False where it meets one."""
+        while not self._is_behind(rivals):
+            if any(frozenset(self.rules.rules) in rival.compositions for rival in rivals):
+                return False
             best = next(self._passing(1), None)
             if best is None:
-                return
+                break
             self._candidates.remove(best)
             self.join(best)
+        return True
 
-    def _is_level_with(self, rivals: dict[int, UnitResult]) -> bool:
-        rival = rivals.setdefault(len(self.rule_sets), self.result)
-        lead = self._judge.compare(self.result, rival)
-        if lead > 0.0:
-            rivals[len(self.rule_sets)] = self.result
-        return lead > BEHIND
+    def _is_behind(self, rivals: Sequence[Path]) -> bool:
+        """Whether another path was clearly better with as many rule sets, two or more."""
+        count = len(self.rule_sets)
+        others = [rival.results[count - 1] for rival in rivals if count <= len(rival.results)]
+        return count > 1 and any(self._judge.compare(self.result, other) < BEHIND for other in others)
 
     def join(self, candidate: Candidate) -> None:
         """Let a candidate join."""
         rules = candidate.tried.rules
         self.steps.append(candidate.step(accepted=True))
         self.rule_sets = (*self.rule_sets, candidate.rule_set)
-        self.result = self._judge.both(candidate.tried.result, rules)
+        self.results.append(self._judge.both(candidate.tried.result, rules))
+        self.compositions.append(frozenset(rules.rules))
         self._judge.looked_at.append((rules, self.result))
         self.trials = self._judge.trials_beside(rules)
         self._spent += [one for one in self._candidates if one.is_spent]
@@ -218,8 +227,8 @@ def grow_compositions(
     What came of each beginning, and the path of the policy alone, on which nothing has joined.
     """
     alone = Path(judge, judge.beginning, candidates, most)
-    paths = alone.beginnings(beginnings)
-    rivals: dict[int, UnitResult] = {}
-    for path in paths:
-        path.grow(rivals)
+    paths: list[Path] = []
+    for path in alone.beginnings(beginnings):
+        if path.grow(paths):
+            paths.append(path)
     return paths, alone

@@ -8,6 +8,7 @@ from legible.imports import lazy_names
 
 if TYPE_CHECKING:
     from legible.mining.importance import Importance, ImportanceError
+    from legible.mining.included import exclusion, inclusion
     from legible.mining.methods import (
         ImportanceMethod,
         RuleLearner,
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
         register_importance,
         register_learner,
     )
-    from legible.mining.mining import POLARITIES, MinedRule, Mining, exclusion, inclusion, judge_rules, mine
+    from legible.mining.mining import POLARITIES, MinedRule, Mining, judge_rules, mine
+    from legible.mining.surrogate import surrogate_importance
 
 __all__ = [
     "POLARITIES",
@@ -34,12 +36,14 @@ __all__ = [
     "mine",
     "register_importance",
     "register_learner",
+    "surrogate_importance",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "importance": ("Importance", "ImportanceError"),
+        "included": ("exclusion", "inclusion"),
         "methods": (
             "ImportanceMethod",
             "RuleLearner",
@@ -48,6 +52,7 @@ __getattr__ = lazy_names(
             "register_importance",
             "register_learner",
         ),
-        "mining": ("POLARITIES", "MinedRule", "Mining", "exclusion", "inclusion", "judge_rules", "mine"),
+        "mining": ("POLARITIES", "MinedRule", "Mining", "judge_rules", "mine"),
+        "surrogate": ("surrogate_importance",),
     },
 )

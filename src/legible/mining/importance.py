@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,10 @@ class Importance:
         states together has one line for them.
     intercepts
         ``float64[states, actions]``, the constant terms of the linear models; zeros where there are none.
+    method
+        How they were found: "lime", "surrogate", "lime and surrogate" (for derived features), or "" where nobody said.
+    fidelity
+        Of the surrogate, where there is one: the share of held-out states in which it does what the policy does.
 
     >>> weights = np.array([[[0.5, -0.2]], [[0.1, -0.3]]])
     >>> importance = Importance(weights, np.zeros((2, 1)))
@@ -42,6 +48,8 @@ class Importance:
 
     weights: NDArray[np.float64]
     intercepts: NDArray[np.float64]
+    method: str = ""
+    fidelity: float = float("nan")
 
     def __post_init__(self) -> None:
         for name in ("weights", "intercepts"):
@@ -80,16 +88,30 @@ class Importance:
         """Feature numbers from the most to the least important; equal ones in the order of the vector."""
         return np.argsort(-self.of(polarity, action), kind="stable")
 
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return it as arrays, for a file; those of a surrogate say so."""
+        arrays: dict[str, NDArray[Any]] = {"weights": self.weights, "intercepts": self.intercepts}
+        if not np.isnan(self.fidelity):
+            arrays |= {"method": np.array(self.method), "fidelity": np.array(self.fidelity)}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Importance:
+        """Make it from what `to_arrays` returned."""
+        if "fidelity" not in arrays:
+            return cls(arrays["weights"], arrays["intercepts"])
+        return cls(arrays["weights"], arrays["intercepts"], str(arrays["method"]), float(arrays["fidelity"]))
+
     def save(self, path: str | Path) -> None:
         """Write an ``.npz`` file, whole or not at all; `load` reads it back to the same bits."""
-        write_arrays(Path(path), {"weights": self.weights, "intercepts": self.intercepts})
+        write_arrays(Path(path), self.to_arrays())
 
     @classmethod
     def load(cls, path: str | Path) -> Importance:
         """Read what `save` wrote."""
         try:
             data = read_arrays(Path(path), advice="make it again")
-            return cls(data["weights"], data["intercepts"])
+            return cls.from_arrays(data)
         except FileNotFoundError as error:
             raise ImportanceError(f"{path}: cannot be read ({error.strerror}).") from error
         except (DamagedFileError, KeyError, ValueError, TypeError) as error:

@@ -1,6 +1,7 @@
 """Importance methods and rule learners by name: the two steps of mining that can be exchanged.
 
-- `ImportanceMethod`: what a method that finds the importance of features looks like; "lime" and "none" are there.
+- `ImportanceMethod`: what a method that finds the importance of features looks like; "lime", "surrogate" and "none" are
+  there.
 - `RuleLearner`: what a learner of rules looks like; "ripper" is there.
 - `register_importance`, `register_learner`: add one; the settings `importance` and `learner` then take its name.
 - `find_importance`, `find_learner`: the one with a name, or an error that lists all names.
@@ -19,7 +20,8 @@ from legible.features import Intervals
 from legible.mining.importance import Importance
 from legible.mining.lime import lime_importance
 from legible.mining.ripper import learn_rules
-from legible.play import Experiences
+from legible.mining.surrogate import surrogate_importance
+from legible.play import Experiences, reads_features
 from legible.policies import Policy
 from legible.settings import MiningSettings
 
@@ -139,21 +141,63 @@ def _lime(
     settings: MiningSettings,
     rng: np.random.Generator,
 ) -> Importance:
-    """LIME in some of the states, chosen at random."""
-    space = experiences.space
+    """LIME in some of the states, chosen at random; a surrogate where the features are not what the policy sees."""
+    if not reads_features(policy):
+        return surrogate_importance(experiences, rows, rng)
+    space = experiences.space.own
+    own = experiences.observations[:, : len(space)]
     chosen = rng.choice(rows, min(settings.lime_states, rows.size), replace=False)
     counted = [f for f in space.features if f.kind == "numeric" or not settings.kernel_counts_numeric]
-    return lime_importance(
+    found = lime_importance(
         policy,
-        experiences.observations[rows],
-        experiences.observations[chosen],
-        intervals,
+        own[rows],
+        own[chosen],
+        intervals if len(intervals) == len(space) else intervals.first(len(space)),
         space,
         samples=settings.lime_samples,
         pools=settings.lime_pools,
         kernel_width=settings.kernel_width * max(1, len(counted)) ** 0.5,
         seed=rng,
     )
+    return found if experiences.space.derived is None else _with_derived(found, experiences, rows, rng)
+
+
+def _with_derived(
+    lime: Importance, experiences: Experiences, rows: NDArray[np.intp], rng: np.random.Generator
+) -> Importance:
+    """LIME's importances of what the policy sees, and those of derived features on the same scale.
+
+    The policy does not see derived features, so that LIME finds nothing. A surrogate of what it sees and a surrogate of
+    derived features alone say how much each tells about the choice; LIME's greatest sets the scale.
+    """
+    own, every = experiences.space.n_own, len(experiences.space)
+    seen = surrogate_importance(experiences, rows, rng, range(own))
+    derived = surrogate_importance(experiences, rows, rng, range(own, every))
+    lines = []
+    for of_lime, of_seen, of_derived, sign in (
+        (lime.positive, seen.positive, derived.positive, 1.0),
+        (lime.negative, seen.negative, derived.negative, -1.0),
+    ):
+        greatest = np.maximum(of_seen.max(axis=1), of_derived.max(axis=1))
+        scale = np.divide(of_lime.max(axis=1), greatest, out=np.zeros_like(greatest), where=greatest > 0.0)
+        lines.append(sign * scale[:, None] * of_derived)
+    wide = np.zeros((*lime.weights.shape[:2], every))
+    wide[:, :, :own] = lime.weights
+    weights = np.concatenate([wide, np.stack(lines)])
+    intercepts = np.concatenate([lime.intercepts, np.zeros((2, lime.intercepts.shape[1]))])
+    return Importance(weights, intercepts, "lime and surrogate", derived.fidelity)
+
+
+def _surrogate(
+    policy: Policy,  # noqa: ARG001 (its experiences say what it does)
+    experiences: Experiences,
+    rows: NDArray[np.intp],
+    intervals: Intervals,  # noqa: ARG001
+    settings: MiningSettings,  # noqa: ARG001
+    rng: np.random.Generator,
+) -> Importance:
+    """Permutation importance of a model that predicts the choice."""
+    return surrogate_importance(experiences, rows, rng)
 
 
 def _ripper(
@@ -178,5 +222,9 @@ def _ripper(
     )
 
 
-_importance_methods: dict[str, ImportanceMethod] = {"lime": _lime, "none": _no_importance}
+_importance_methods: dict[str, ImportanceMethod] = {
+    "lime": _lime,
+    "surrogate": _surrogate,
+    "none": _no_importance,
+}
 _learners: dict[str, RuleLearner] = {"ripper": _ripper}

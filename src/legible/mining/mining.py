@@ -3,7 +3,6 @@
 - `mine`: finds which features matter to the policy, learns rules for every action and polarity, and keeps the rules
   that hold on episodes which learning has not seen.
 - `MinedRule`, `Mining`: the rules with their figures, and all that they were made with.
-- `inclusion`, `exclusion`: the states that a rule shall cover, and those that it shall not.
 - `judge_rules`: the figures of rules on some experiences.
 """
 
@@ -26,6 +25,7 @@ from legible.features import FeatureSpace, Intervals, deciles
 from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.formatting import data_frame
 from legible.mining.importance import Importance
+from legible.mining.included import exclusion, inclusion
 from legible.mining.merging import merge_slices
 from legible.mining.methods import Bodies, find_importance, find_learner
 from legible.play import Experiences, one_thread
@@ -34,8 +34,6 @@ from legible.rules import CompiledRules, Condition, Polarity, Rule
 from legible.settings import MiningSettings
 
 _ROW = ("rule", "paper", "polarity", "action", "conditions", "agreement", "coverage", "purity", "triggered")
-# Of the states in which a continuous action lies outside a region, those with the farthest: a share of all states.
-FARTHEST_SHARE = 0.2
 POLARITIES: tuple[Polarity, Polarity] = ("+", "-")
 
 
@@ -95,7 +93,7 @@ class Mining:
         arrays: dict[str, Any] = {"document": np.array(json.dumps(document)), "sizes": self.intervals.sizes}
         arrays |= {"lows": np.concatenate(self.intervals.lows), "highs": np.concatenate(self.intervals.highs)}
         if self.importance is not None:
-            arrays |= {"weights": self.importance.weights, "intercepts": self.importance.intercepts}
+            arrays |= self.importance.to_arrays()
         write_arrays(Path(path), arrays, key)
 
     @classmethod
@@ -124,7 +122,7 @@ class Mining:
         document = json.loads(str(data["document"]))
         ends = np.cumsum(data["sizes"])[:-1]
         intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
-        importance = Importance(data["weights"], data["intercepts"]) if "weights" in data else None
+        importance = Importance.from_arrays(data) if "weights" in data else None
         rules = tuple(MinedRule(**{**entry, "rule": Rule.from_dict(entry["rule"])}) for entry in document["rules"])
         space = FeatureSpace.from_dict(document["space"])
         return cls(rules, space, intervals, importance, document["learned"], document["dropped"], document["seconds"])
@@ -149,29 +147,6 @@ class Mining:
     def to_pandas(self) -> Any:
         """Return the rules as a data frame, a row each."""
         return data_frame(self.to_rows(), _ROW)
-
-
-def inclusion(experiences: Experiences, action: int, polarity: Polarity) -> NDArray[np.bool_]:
-    """Mark the states of inc(action, polarity).
-
-    Positive: the action was taken. Negative: it has the lowest score of its group; states in which it was taken after
-    all (at random, or because all scores are equal) are left out. Of a region of continuous actions the fifth of the
-    states whose action is farthest from it, since one in the middle never has the lowest score.
-    """
-    taken = experiences.taken(action)
-    if polarity == "+":
-        return taken
-    group = experiences.space.groups[experiences.space.group_of(action)]
-    if group.regions is not None:
-        score = experiences.scores[:, action]
-        return (score <= np.quantile(score, FARTHEST_SHARE)) & ~taken if len(score) else ~taken
-    return (experiences.scores[:, group.choices].argmin(axis=1) + group.first == action) & ~taken
-
-
-def exclusion(experiences: Experiences, action: int, polarity: Polarity) -> NDArray[np.bool_]:
-    """Mark the states of exc(action, polarity): positive, another action was taken; negative, this one was."""
-    taken = experiences.taken(action)
-    return ~taken if polarity == "+" else taken
 
 
 def mine(

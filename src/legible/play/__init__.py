@@ -8,6 +8,7 @@
 - `recording`: episodes step by step, and again by their actions.
 - `experiences`: what a policy saw and did, as columns; `collect`.
 - `returns`: episodes and mean returns of any policy in any environment.
+- `row_policy`: policies in environments that show rows of features.
 - `trained_environments`: the environment as a policy was trained in it.
 - `stages`: the stages of a study that play episodes, each with seeds of its own.
 """
@@ -45,6 +46,7 @@ from legible.play.experiences import Experiences, collect
 from legible.play.fixed_rows import FixedRowsPolicy, with_fixed_rows
 from legible.play.recording import Recorder, Recording, Steps, replay
 from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
+from legible.play.row_policy import RowPolicy, on_rows, reads_features
 from legible.play.slots import (
     DEFAULT_BATCH,
     MASKED,
@@ -87,6 +89,7 @@ __all__ = [
     "RandomChooser",
     "Recorder",
     "Recording",
+    "RowPolicy",
     "Scores",
     "SingleSlots",
     "Slots",
@@ -113,9 +116,11 @@ __all__ = [
     "make_branching",
     "make_slots",
     "make_space_slots",
+    "on_rows",
     "one_thread",
     "play_episodes",
     "play_policy",
+    "reads_features",
     "replay",
     "stage_seeds",
     "why_no_study",

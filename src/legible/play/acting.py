@@ -17,13 +17,24 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from legible.environments import Env, ObservationEncoder, check_choosable, check_playable, choice_sizes, count_actions
+from legible.environments import (
+    Env,
+    FeatureEnv,
+    FeatureMap,
+    ObservationEncoder,
+    check_choosable,
+    check_playable,
+    choice_sizes,
+    count_actions,
+)
+from legible.environments.feature_readers import ObservationReader, flat_width
 from legible.errors import LegibleError
 from legible.play.choosing import (
     Scores,
     check_counts,
     check_is_policy,
     choose_actions,
+    why_no_flat_study,
     why_no_study,
 )
 from legible.play.slots import SpaceSlots
@@ -192,18 +203,36 @@ def check_acting(policy: Policy, observation_space: spaces.Space[Any], action_sp
         raise LegibleError(f"the policy's actions are {taken}, the environment's {action_space}: {_APART}")
 
 
-def check_studied(policy: Policy, env: Env) -> None:
-    """Raise unless a policy plays in an environment in a way that can be studied."""
+def check_studied(policy: Policy, env: Env, features: FeatureMap | None = None) -> None:
+    """Raise unless a policy plays in an environment in a way that can be studied.
+
+    Parameters
+    ----------
+    policy, env
+        The policy and the environment, as it is or showing rows of features.
+    features
+        What rules see of it; by default the observation, or what the rows hold.
+    """
     check_is_policy(policy)
     check_choosable(env.action_space)
-    width = ObservationEncoder.of(env.observation_space).width
-    problem = why_no_study(policy)
+    if features is None and isinstance(env, FeatureEnv) and not getattr(policy, "reads_rows", False):
+        features, env = env.feature_map, env.env
+    flat = features is None or isinstance(features.reader, ObservationReader)
+    width = ObservationEncoder.of(env.observation_space).width if flat else 0
+    problem = why_no_study(policy) or (why_no_flat_study(policy) if flat else None)
     if problem is not None:
         raise LegibleError(problem)
-    if isinstance(env.action_space, spaces.Discrete) and policy.kind != "none":
+    if flat and isinstance(env.action_space, spaces.Discrete) and policy.kind != "none":
         check_counts(policy, width, count_actions(env.action_space))
     else:
-        check_acting(policy, env.observation_space, env.action_space)
+        check_acting(policy, env.observation_space if flat else _with_numbers(env.observation_space), env.action_space)
+
+
+def _with_numbers(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """A space without the entries that hold no numbers, such as texts: they are not in the rows of features."""
+    if not isinstance(space, spaces.Dict):
+        return space
+    return spaces.Dict({key: part for key, part in space.spaces.items() if flat_width(part)})
 
 
 _APART = "they do not belong together."

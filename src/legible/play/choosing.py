@@ -3,8 +3,9 @@
 - `Chooser`: anything that chooses actions for the rows of a batch; `PolicyChooser`: as a policy says.
 - `choose_actions`, `choose_choices`, `choose_row`: the best action, ε-greedy, or sampled.
 - `ask_policy`, `take_choices`: what a policy wants in the rows of a batch, and the actions that choices become.
-- `check_policy`: whether a policy and an environment belong together; `why_no_study`: what keeps a policy from it;
-  `check_exploration`: whether a policy can act at random in this way.
+- `check_policy`: whether a policy and an environment belong together; `why_no_study`, `why_no_flat_study`: what keeps a
+  policy from it, always or unless rules see something else than its observations.
+- `check_exploration`: whether a policy can act at random in this way.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ Scores = NDArray[np.floating[Any]]
 _RANDOM_NUMBERS_PER_STEP = 4
 _PICTURE_DIMENSIONS = 3
 _EXPLORE, _WHICH, _SAMPLE = np.uint64(0), np.uint64(1), np.uint64(2)
+
+
+_SAY_FEATURES = (
+    "of whose numbers rules do not speak; say what rules see (--features MODULE:FUNCTION, info:NAME,… or entries)."
+)
 
 
 class Chooser(Protocol):
@@ -220,7 +226,7 @@ class PolicyChooser:
 def check_policy(policy: Policy, n_features: int, n_actions: int) -> None:
     """Raise unless a policy scores that many actions of flat observations of that many features, as studies need it."""
     check_is_policy(policy)
-    problem = why_no_study(policy)
+    problem = why_no_study(policy) or why_no_flat_study(policy)
     if problem is not None:
         raise LegibleError(problem)
     check_counts(policy, n_features, n_actions)
@@ -250,16 +256,19 @@ def check_counts(policy: Policy, n_features: int, n_actions: int) -> None:
 
 def why_no_study(policy: Policy) -> str | None:
     """Return why a policy can be played, but not be studied yet; None when it can be studied."""
-    space = getattr(policy, "observation_space", None)
     if policy.kind == "none" and getattr(policy, "recurrent", False):
-        why = "the policy remembers earlier observations"
-    elif policy.n_features is None and space is not None:
-        why = f"the policy's observations are {type(space).__name__}"
-    elif len(getattr(space, "shape", None) or ()) >= _PICTURE_DIMENSIONS:
-        why = "the policy reads pictures"
-    else:
-        return None
-    return f"{why}: legible play works already, a study does not yet."
+        return "the policy remembers earlier observations: legible play works already, a study does not yet."
+    return None
+
+
+def why_no_flat_study(policy: Policy) -> str | None:
+    """Return why rules cannot speak of the observations that a policy reads; None when they can."""
+    space = getattr(policy, "observation_space", None)
+    if policy.n_features is None and space is not None:
+        return f"the policy's observations are {type(space).__name__}, {_SAY_FEATURES}"
+    if len(getattr(space, "shape", None) or ()) >= _PICTURE_DIMENSIONS:
+        return f"the policy reads pictures, {_SAY_FEATURES}"
+    return None
 
 
 def check_exploration(policy: Policy, epsilon: float, sample: bool) -> None:

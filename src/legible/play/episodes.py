@@ -32,8 +32,9 @@ from legible.streams import check_seed, key_of_seed
 class StepRecord:
     """What happened in one step of all slots; rows with ``episodes == -1`` were idle.
 
-    Observations are ``float32[n, features]`` and actions ``int64[n]``, in slots of any spaces what those say; `masks`
-    are None where the environment has none. A policy without scores has scores without columns.
+    Observations are what rules see, ``float32[n, features]``, and actions ``int64[n]``, in slots of any spaces what
+    those say; `masks` are None where the environment has none. A policy without scores has scores without columns.
+    `rows` are all that the policy was shown, where that is more than rules see.
     """
 
     episodes: NDArray[np.int64]
@@ -43,6 +44,7 @@ class StepRecord:
     scores: Scores
     rewards: NDArray[np.float64]
     masks: NDArray[np.bool_] | None = None
+    rows: Batch = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ def play_episodes(
     with one_thread():
         while len(game.rows):
             if on_step is not None:
-                before = map_arrays(np.copy, slots.observations)
+                rows = None if slots.n_features is None else slots.observations.copy()
+                before = map_arrays(np.copy, slots.seen)
                 masks = None if slots.masks is None else slots.masks.copy()
             actions, scores = _choose(game, choose, ask_idle=ask_idle)
             if on_step is not None:
@@ -115,7 +118,8 @@ def play_episodes(
             slots.step(actions, game.active)
             if on_step is not None:
                 steps = game.steps.copy()
-                on_step(StepRecord(game.episodes.copy(), steps, before, actions, scores, slots.rewards.copy(), masks))
+                earned, episodes = slots.rewards.copy(), game.episodes.copy()
+                on_step(StepRecord(episodes, steps, before, actions, scores, earned, masks, rows))
             ended = game.advance(step_limit)
             if ended and on_episode is not None:
                 on_episode(ended)

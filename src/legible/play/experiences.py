@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Env, EnvironmentSpec, as_environment, resolve_names
+from legible.environments import (
+    Env,
+    EnvironmentSpec,
+    FeatureEnv,
+    NamedSpace,
+    as_environment,
+    is_flat,
+    map_features,
+    resolve_names,
+    with_features,
+)
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, choices_of, cut_choices, is_cut, scores_of
 from legible.files import DamagedFileError, read_arrays, write_arrays
@@ -26,6 +36,7 @@ from legible.play.acting import check_studied
 from legible.play.choosing import PolicyChooser
 from legible.play.episodes import play_episodes
 from legible.play.recording import Recorder
+from legible.play.row_policy import on_rows
 from legible.play.slots import DEFAULT_BATCH, make_slots
 from legible.play.stages import stage_seeds
 from legible.play.trained_environments import environment_for
@@ -198,6 +209,7 @@ def collect(
     *,
     seed: int,
     names: str | Path | FeatureSpace | None = None,
+    features: str | None = None,
     epsilon: float = 0.0,
     sample: bool = False,
     batch: int = DEFAULT_BATCH,
@@ -219,6 +231,8 @@ def collect(
     names
         Feature names: a feature space or a TOML file. By default those of the environment or of its domain, or
         ``f0, f1, …`` with kinds guessed from what was seen.
+    features
+        What rules see, if that is not the observation, see `legible.environments.feature_readers.reader_of`.
     epsilon, sample
         Random actions: see `legible.play.choose_actions`.
     batch
@@ -232,10 +246,18 @@ def collect(
         raise LegibleError(f"at least one episode is needed, got {episodes}.")
     environment = environment_for(policy, as_environment(environment))
     with _opened(environment) as env:
-        space, guess = _describe(env, names)
-        check_studied(policy, env)
+        mapped = map_features(env, names, features)
+        check_studied(policy, env, mapped)
+    environment = (
+        with_features(environment, mapped)
+        if isinstance(environment, EnvironmentSpec)
+        else environment
+        if is_flat(mapped)
+        else FeatureEnv(environment, mapped)
+    )
+    space, guess = _guessed(mapped.names)
     # Continuous actions are cut anew once it is known what the policy does.
-    player = with_choices(policy, cut_choices(space))
+    player = with_choices(on_rows(policy, environment), cut_choices(space))
     setup = ExperienceSetup(player, environment, epsilon, sample, batch, step_limit)
     part = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
     found = join_experiences([part], space)
@@ -329,9 +351,8 @@ def describe_features(
 ) -> tuple[FeatureSpace, bool]:
     """Return the feature space, and whether kinds have to be guessed because nothing tells them."""
     with _opened(environment) as env:
-        return _describe(env, names)
+        return _guessed(resolve_names(env, names))
 
 
-def _describe(env: Env, names: str | Path | FeatureSpace | None) -> tuple[FeatureSpace, bool]:
-    named = resolve_names(env, names)
+def _guessed(named: NamedSpace) -> tuple[FeatureSpace, bool]:
     return named.space, not named.is_named and named.space[0].kind == "numeric"

@@ -64,9 +64,12 @@ class Recorder:
     ----------
     episodes
         Numbers of the episodes to keep; all by default.
+    rows
+        Whether all that the policy was shown is kept, also where that is more than rules see: to ask it again.
     """
 
-    def __init__(self, episodes: Collection[int] | None = None) -> None:
+    def __init__(self, episodes: Collection[int] | None = None, *, rows: bool = False) -> None:
+        self._rows = rows
         self._wanted = None if episodes is None else np.array(sorted(episodes), np.int64)
         self._parts: list[tuple[Batch, ...]] = []
 
@@ -74,7 +77,8 @@ class Recorder:
         """Keep a step."""
         kept = step.episodes >= 0 if self._wanted is None else np.isin(step.episodes, self._wanted)
         if kept.any():
-            columns: Batch = (step.episodes, step.steps, step.observations, step.actions, step.scores, step.rewards)
+            shown = step.rows if self._rows and step.rows is not None else step.observations
+            columns: Batch = (step.episodes, step.steps, shown, step.actions, step.scores, step.rewards)
             columns = columns if step.masks is None else (*columns, step.masks)
             self._parts.append(map_arrays(lambda column: column[kept], columns))
 

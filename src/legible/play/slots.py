@@ -30,10 +30,12 @@ from legible.environments import (
     check_choosable,
     choice_sizes,
     count_actions,
+    feature_map_of,
     map_arrays,
     stack_observations,
 )
 from legible.errors import LegibleError
+from legible.features import FeatureError
 
 Observations = NDArray[np.float32]
 DEFAULT_BATCH = 256
@@ -54,6 +56,11 @@ class Slots(Protocol):
     cost_name: str
     cost_seen: bool
     masks: NDArray[np.bool_] | None
+    n_features: int | None
+
+    @property
+    def seen(self) -> Any:
+        """What rules see of the observations, and what records keep."""
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
         """Begin an episode with its seed in each of the rows."""
@@ -80,6 +87,13 @@ class _SlotArrays:
         self.cost_name = cost_name
         self.cost_seen = False
         self.masks: NDArray[np.bool_] | None = None
+        # Where rows hold more than features, how many of their columns are (see `legible.environments.FeatureMap`).
+        self.n_features: int | None = None
+
+    @property
+    def seen(self) -> Any:
+        """What rules see of the observations, and what records keep."""
+        return self.observations if self.n_features is None else self.observations[:, : self.n_features]
 
 
 class BatchSlots(_SlotArrays):
@@ -208,6 +222,8 @@ class _EnvironmentSlots(_SlotArrays, ABC):
             self._seeds[row] = seed
             try:
                 observation, _ = self._envs[row].reset(seed=seed)
+            except FeatureError:
+                raise  # it is not the environment's fault, and no other episode will do better
             except Exception as error:
                 raise _failure(seed, error) from error
             seen.append(observation)
@@ -222,6 +238,8 @@ class _EnvironmentSlots(_SlotArrays, ABC):
         for row in rows.tolist():
             try:
                 observation, reward, terminated, truncated, info = self._envs[row].step(taken[row])
+            except FeatureError:
+                raise
             except Exception as error:
                 raise _failure(self._seeds[row], error) from error
             seen.append(observation)
@@ -250,6 +268,9 @@ class SingleSlots(_EnvironmentSlots):
         self._encoder = ObservationEncoder.of(envs[0].observation_space)
         self.action_space = envs[0].action_space
         super().__init__(envs, self._encoder.width, _count_actions(self.action_space), cost_name)
+        features = feature_map_of(envs[0])
+        if features is not None and features.n_features < features.width:
+            self.n_features = features.n_features
 
     def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:
         encoded = self._encoder.encode(seen)

@@ -57,7 +57,7 @@ class Stage:
         Number of its block of seeds. Numbers are never given anew: they decide the seeds of finished studies.
     step
         The step of a study that plays it: "collect", "evaluate", "improve", "compare", "explain",
-        "mistakes" or "baseline".
+        "mistakes" or "baseline"; "distil" is what comes after.
     purpose
         What its episodes are for, in the report's table of seeds and in the documents.
     seeds
@@ -337,6 +337,15 @@ for _stage in (
         "rule sets of two studies with both policies, on the same seeds (legible compare)",
         lambda *_: 0,  # no part of a study by itself
         lambda *_: 0,
+    ),
+    *(
+        Stage(name, block, "distil", purpose, lambda *_: 0, lambda *_: 0)  # after a study, if at all
+        for name, block, purpose in (
+            ("distillation", 14, "states that a network without rules learns from"),
+            ("distillation check", 15, "when that stops, and which network is kept"),
+            ("distilled", 16, "the figures that are quoted: the policy, guided, and the network without rules"),
+            ("rounds", 17, "the networks of all rounds of mending, on the same seeds"),
+        )
     ),
 ):
     declare_stage(_stage)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from legible.environments import (
     KNOWN_WRAPPERS,
@@ -20,6 +20,7 @@ from legible.environments import (
     known_name,
     parse_wrapper,
     refuse_named_code,
+    with_features,
     wrapper_text,
 )
 from legible.policies import Policy
@@ -34,8 +35,8 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
 
     Arguments that were given stay. A wrapper that was given takes the place of the one of the same name; others come
     around those of the files, but below stacked frames. Wrappers that are there already are not put there again, and
-    with `legible.environments.spec.NO_WRAPPERS` among them there is none of the files. An environment object is
-    returned as it is.
+    with `legible.environments.spec.NO_WRAPPERS` among them there is none of the files. For a guided policy whose rules
+    see other features than the observation, the environment shows those. An environment object is returned as it is.
 
     Parameters
     ----------
@@ -58,8 +59,14 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
     ('FrameSkip(skip=2)', 'VecFrameStack(n_stack=4)')
     """
     said = _needs_of(policy)
-    if said is None or not isinstance(environment, EnvironmentSpec):
+    if not isinstance(environment, EnvironmentSpec):
         return environment
+    features = getattr(policy, "features", None) if getattr(policy, "reads_rows", False) else None
+    told_of = environment if said is None else _as_told(said, environment)
+    return cast("_E", told_of if features is None else with_features(told_of, features))
+
+
+def _as_told(said: Mapping[str, Any], environment: EnvironmentSpec) -> EnvironmentSpec:
     arguments = said.get("env_arguments")
     told = {str(key): value for key, value in arguments.items()} if isinstance(arguments, Mapping) else {}
     told.pop("render_mode", None)

@@ -187,7 +187,7 @@ def _draw(
 ) -> npt.NDArray[Any]:
     """Draw actions, each row from the random numbers of its episode and its step."""
     predict: Callable[..., tuple[npt.NDArray[Any], Any]] = policy.predict
-    if "rng" in inspect.signature(predict).parameters:
+    if getattr(policy, "takes_rng", "rng" in inspect.signature(predict).parameters):
         return predict(observations, deterministic=False, rng=RowGenerator(keys, steps))[0]
     # Others draw from PyTorch's one stream, so that rows are asked about one by one.
     drawn = []

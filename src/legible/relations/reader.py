@@ -181,10 +181,24 @@ class _RelationReader:
         for key, value in self.data.items():
             if key in self.statements:
                 self.statements[key](value, self._place(key))
+        unmapped = (*self.pairing.unmapped, *self._unclear_derived())
         return tuple(
-            MetamorphicRelation(a, b, self.pairing.relations(a, b), self.pairing.unmapped, name, words, holds, note)
+            MetamorphicRelation(a, b, self.pairing.relations(a, b), unmapped, name, words, holds, note)
             for a, b in actions
         )
+
+    def _unclear_derived(self) -> list[int]:
+        """Derived features of which the relation says nothing, and which are computed from what it changes."""
+        derived = self.space.derived
+        if derived is None:
+            return []
+        changed = {self.space.names[i] for i in self.pairing.named} | set(derived.parts)
+        for i in derived.order:
+            if not changed.isdisjoint(derived.expressions[i].names):
+                changed.add(derived.names[i])
+        first = self.space.n_own
+        unclear = [first + i for i, name in enumerate(derived.names) if name in changed]
+        return [i for i in unclear if i not in self.pairing.named]
 
     def _place(self, key: str) -> Place:
         return self.source.at(self.number, key)
@@ -236,7 +250,7 @@ class _RelationReader:
     def _shift_one(self, pattern: str, by: int, place: Place) -> None:
         if pattern.count("{n}") != 1:
             raise place.error(f'{pattern!r} must hold {{n}}, the row\'s number, once: "vehicle{{n}}.*".', pattern)
-        rows = {name: found for name in self.space.names if (found := _row_number(pattern, name)) is not None}
+        rows = {name: found for name in self.space.own.names if (found := _row_number(pattern, name)) is not None}
         if not rows:
             raise place.unknown(f"{pattern!r} matches no feature.", pattern)
         for name, (first, last) in rows.items():
@@ -292,7 +306,9 @@ class _RelationReader:
 
     def _rows(self, patterns: Sequence[str], place: Place) -> list[tuple[int, ...]]:
         """The features that the patterns name together, one row for every text that `*` can stand for."""
-        rows = matching_rows(patterns, self.space.names, "feature", place)
+        # A pattern was written for the features of the observation; derived ones are meant by their names.
+        meant = self.space.own if any("*" in pattern for pattern in patterns) else self.space
+        rows = matching_rows(patterns, meant.names, "feature", place)
         return [tuple(self.space.feature_index(name) for name in row) for row in rows]
 
 
@@ -354,6 +370,10 @@ class _Pairing:
             for feature, (image, relation, _, _) in self._sources.items()
             if image is not None
         )
+
+    @property
+    def named(self) -> set[int]:
+        return set(self._sources) | set(self._images)
 
     @property
     def unmapped(self) -> tuple[int, ...]:

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -139,6 +139,11 @@ class MetamorphicRelation:
         named = {fr.feature for fr in self.features} | set(self.unmapped)
         told = {fr.image_feature for fr in self.features if not isinstance(fr.relation, Anything)}
         return tuple(sorted((named | self.ignored) - told))
+
+    def of_first(self, n: int) -> MetamorphicRelation:
+        """Return what the relation says of the first n features; derived ones come after those of the observation."""
+        features = tuple(fr for fr in self.features if max(fr.feature, fr.image_feature) < n)
+        return replace(self, features=features, unmapped=tuple(i for i in self.unmapped if i < n))
 
     def related(self, first: StateAction, second: StateAction) -> bool:
         """Whether two state-action pairs are related by every feature relation."""

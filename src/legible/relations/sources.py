@@ -78,6 +78,28 @@ def resolve_relations(
         None for those that come with the domain and are used by default, as far as they fit the names; "none" for none;
         else one or a list of files, names of files that come with the domain, or relations.
     """
+    found = _chosen(environment, space, relations)
+    unclear = _unclear_derived(found.texts, space)
+    return found if not unclear else ChosenRelations(found.texts, (*found.left_out, *unclear))
+
+
+def _unclear_derived(texts: Sequence[RelationsText], space: FeatureSpace) -> list[str]:
+    """What relations do not say of derived features, file by file: rules that speak of those are not carried over."""
+    said = []
+    for text in texts if space.derived is not None else ():
+        try:
+            unmapped = {i for relation in text.relations(space) for i in relation.unmapped if i >= space.n_own}
+        except RelationError:
+            continue  # whatever is wrong shows when it is used
+        if unmapped:
+            names = ", ".join(space.names[i] for i in sorted(unmapped))
+            said.append(f"{text.name}, for rules that speak of the derived features it says nothing of ({names})")
+    return said
+
+
+def _chosen(
+    environment: str | EnvironmentSpec | Env, space: FeatureSpace, relations: RelationsArgument
+) -> ChosenRelations:
     if relations is None:
         return _defaults(environment, space)
     given = [relations] if isinstance(relations, (str, Path)) else list(relations)

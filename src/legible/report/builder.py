@@ -57,6 +57,20 @@ def write_report(
 
 def render(findings: Findings) -> str:
     """Return the report as HTML."""
+    return (
+        template_environment()
+        .get_template("report.html.j2")
+        .render(
+            f=findings,
+            style=asset("report.css"),
+            script=Markup("\n").join([asset("player.js"), asset("report.js")]),
+            replays=_as_script(findings.replays),
+        )
+    )
+
+
+def template_environment() -> jinja2.Environment:
+    """Return what fills templates, with numbers for people as filters."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_ASSETS),
         autoescape=True,
@@ -66,12 +80,7 @@ def render(findings: Findings) -> str:
     )
     for name in ("number", "signed", "percent", "p_value", "with_error", "counted", "capitalise", "unbroken"):
         environment.filters[name] = _filter(getattr(formatting, name))
-    return environment.get_template("report.html.j2").render(
-        f=findings,
-        style=_asset("report.css"),
-        script=Markup("\n").join([_asset("player.js"), _asset("report.js")]),
-        replays=_as_script(findings.replays),
-    )
+    return environment
 
 
 def _filter(write: Callable[..., str]) -> Callable[..., str]:
@@ -79,7 +88,8 @@ def _filter(write: Callable[..., str]) -> Callable[..., str]:
     return lambda *arguments: formatting.unbroken(write(*arguments))
 
 
-def _asset(name: str) -> Markup:
+def asset(name: str) -> Markup:
+    """Return a file of the report's own, as it is."""
     return Markup((_ASSETS / name).read_text(encoding="utf-8"))
 
 

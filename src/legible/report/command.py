@@ -34,6 +34,7 @@ def rerun_command(study: Study) -> str:
     options += [("--wrap", wrapper) for wrapper in kept["wrappers"]]
     options += [("--relations", name) for name in _relation_files(study)]
     options += [("--names", "names.toml")] * _has_own_names(study)
+    options += [("--features", kept["features"])] if "features" in kept else []
     options += [("--rule", rule) for rule in kept["rules"]] + [("--veto", rule) for rule in kept["veto"]]
     options += [("--rules-from", _as_found(entry["file"] or entry["name"])) for entry in kept["rules from"]]
     options += [("--other", f"{name}={_as_found(source)}") for name, source in study.other_policies.items()]

@@ -11,6 +11,7 @@ from typing import Any
 
 from legible.evaluation import Evaluation, References
 from legible.evaluation.figures import figure_table
+from legible.evaluation.statistics import Effect
 from legible.explanation import Conclusion, Deployment, Outlook, is_repair
 from legible.explanation.objective_words import ObjectiveWords
 from legible.improvement import Improvement
@@ -26,12 +27,14 @@ from legible.report.tables import (
     SeedRow,
     StepRow,
     baseline_rows,
+    front_rows,
     rule_rows,
     seed_rows,
     step_rows,
 )
 from legible.report.weakness_cards import WeaknessCard, explain_shown, weakness_card
 from legible.study import Study
+from legible.study.sources import SourceRow, source_rows
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,9 @@ class Findings:
     more_weaknesses: int
     rules: tuple[RuleRow, ...]
     steps: tuple[StepRow, ...]
+    sources: tuple[SourceRow, ...]
+    front: tuple[tuple[str, Effect], ...]
+    front_scale: Scale
     importances: tuple[ImportanceTab, ...]
     groups: tuple[tuple[str, float], ...]
     baselines: tuple[BaselineRow, ...]
@@ -81,7 +87,7 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
     cards = sorted(made, key=lambda card: not card.is_sure)
     effects = [effect for card in cards for _, effect in card.effects]
     mistakes = gather_mistakes(study, len(replays.data), replays.room)
-    returns = tuple(policy_returns(study))
+    returns, front = tuple(policy_returns(study)), tuple(front_rows(study))
     return Findings(
         study=study,
         conclusion=study.conclusion,
@@ -108,6 +114,9 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         more_weaknesses=len(study.weaknesses) - len(cards),
         rules=tuple(rule_rows(study, cards)),
         steps=tuple(step_rows(study)),
+        sources=source_rows(study),
+        front=front,
+        front_scale=interval_scale([effect for _, effect in front] or [improvement.effect]),
         importances=tuple(importance_tabs(study)),
         groups=tuple(group_rows(study)),
         baselines=tuple(baseline_rows(study)),

@@ -17,6 +17,7 @@ from legible.environments import domain_groups
 from legible.explanation import feature_groups, group_shares
 from legible.features import Feature
 from legible.formatting import percent
+from legible.mining import Importance
 from legible.study import Study
 
 MOST_IMPORTANT = 8
@@ -35,11 +36,12 @@ class Weight:
 
 @dataclass(frozen=True)
 class ImportanceTab:
-    """What speaks for and against an action."""
+    """What speaks for and against an action, and how that was found."""
 
     action: str
     speaks_for: tuple[Weight, ...]
     speaks_against: tuple[Weight, ...]
+    found: str
 
 
 def importance_tabs(study: Study) -> Iterator[ImportanceTab]:
@@ -50,7 +52,25 @@ def importance_tabs(study: Study) -> Iterator[ImportanceTab]:
     words = [weighed_words(study.space[i], study.experiences.observations[:, i]) for i in range(len(study.space))]
     for action, named in enumerate(study.space.actions):
         speaks = [_weights(importance.of(polarity, action), words) for polarity in ("+", "-")]
-        yield ImportanceTab(named.label, speaks[0], speaks[1])
+        yield ImportanceTab(named.label, speaks[0], speaks[1], _how_found(importance, study))
+
+
+def _how_found(importance: Importance, study: Study) -> str:
+    """How importances were found, in words; a surrogate is called one, with how well it stands for the policy."""
+    lime = f"by LIME: shares of the weights over {study.settings.mining.lime_states} states."
+    surrogate = f"does what the policy does in {percent(importance.fidelity)} of held-out states"
+    match importance.method:
+        case "surrogate":
+            return (
+                f"by permutation importance of a surrogate, a random forest that predicts the choice from the features "
+                f"and {surrogate}: shares of what it loses when a feature's values are shuffled."
+            )
+        case "lime and surrogate":
+            return (
+                f"{lime} The policy does not see derived features: their shares are the permutation importance of a "
+                f"surrogate, a random forest that sees only them and {surrogate}, on LIME's scale."
+            )
+    return lime
 
 
 def weighed_words(feature: Feature, values: NDArray[np.float32]) -> str:

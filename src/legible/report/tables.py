@@ -1,7 +1,7 @@
 """Rows of the report's tables.
 
 - `RuleRow`, `rule_rows`: every rule set that was tested, with what became of it.
-- `StepRow`, `step_rows`: how the composition came about.
+- `StepRow`, `step_rows`: how the composition came about; `front_rows`: others that change less.
 - `BaselineRow`, `baseline_rows`: the paper's baselines.
 - `SeedRow`, `seed_rows`: which seeds each stage used.
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from legible.evaluation import Evaluation, Verdict
-from legible.formatting import capitalise
+from legible.evaluation import Evaluation, Verdict, find_objective
+from legible.evaluation.statistics import Effect
+from legible.formatting import capitalise, counted, percent
 from legible.mining import MinedRule
 from legible.play import STAGES, Known, stage_seeds
 from legible.report.weakness_cards import WeaknessCard
@@ -54,12 +55,13 @@ class RuleRow:
 
 @dataclass(frozen=True)
 class StepRow:
-    """One turn of the composition: what was tried, and whether it stayed."""
+    """One turn of the composition: what was tried, and what became of it."""
 
     words: str
     mean: float
     error: float
-    accepted: bool
+    changed: float
+    badge: str
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,18 @@ def step_rows(study: Study) -> Iterator[StepRow]:
     """Return the turns of the composition."""
     for step in study.improvement.steps:
         words = capitalise(describe_rule_set(step.rule_set, study.space, "advice"))
-        yield StepRow(words, step.mean, step.error, step.accepted)
+        badge = "left out" if step.is_removal else "kept" if step.accepted else "not kept"
+        yield StepRow(words, step.mean, step.error, step.changed, badge)
+
+
+def front_rows(study: Study) -> Iterator[tuple[str, Effect]]:
+    """Return the compositions that no other one beats in both gain and changed actions, each in words with its gain."""
+    shown = find_objective(study.settings.evaluation.objective).shown
+    for point in study.improvement.front:
+        mean, low, high = (shown(value) for value in (point.effect.mean, point.effect.low, point.effect.high))
+        words = f"{percent(point.changed)} of the actions, {counted(len(point.composition), 'rule')}"
+        effect = replace(point.effect, mean=mean, low=min(low, high), high=max(low, high))
+        yield f"{words} (chosen)" if point.is_chosen else words, effect
 
 
 def baseline_rows(study: Study) -> Iterator[BaselineRow]:

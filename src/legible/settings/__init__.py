@@ -23,6 +23,7 @@ from legible.settings.sections import (
     BaselineSettings,
     Candidates,
     Criterion,
+    DistillationSettings,
     Enforce,
     EvaluationSettings,
     ImprovementSettings,
@@ -36,7 +37,7 @@ from legible.settings.sections import (
     ReferenceSettings,
     SearchSettings,
 )
-from legible.settings.study import PRESETS, Setting, StudySettings, all_settings, read_settings_file
+from legible.settings.study import PRESETS, Setting, StudySettings, all_settings, read_settings_file, settings_in
 from legible.settings.values import SettingsError
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "BaselineSettings",
     "Candidates",
     "Criterion",
+    "DistillationSettings",
     "Enforce",
     "EvaluationSettings",
     "ImprovementSettings",
@@ -70,4 +72,5 @@ __all__ = [
     "StudySettings",
     "all_settings",
     "read_settings_file",
+    "settings_in",
 ]

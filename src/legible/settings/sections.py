@@ -2,12 +2,13 @@
 
 - `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `SearchSettings`, `ImprovementSettings`,
   `ReferenceSettings`, `BaselineSettings` and `MistakeSettings`: one for each step.
+- `DistillationSettings`: of what comes after a study, the guided policy as a network without rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from legible.settings.values import SettingsError, check_word
@@ -41,8 +42,9 @@ class MiningSettings:
     sampled: Annotated[float, "Share of the other states from which rules are learned."] = 1.0
     importance: Annotated[
         str,
-        'How the importance of features is found: "lime", "none" (all features count the same), or the name of a '
-        "method of your own.",
+        'How the importance of features is found: "lime", "surrogate" (permutation importance of a model that predicts '
+        "the policy's choice; it takes LIME's place where the policy does not see the features), "
+        '"none" (all features count the same), or the name of a method of your own.',
     ] = "lime"
     lime_states: Annotated[int, "How many states LIME explains."] = 100
     lime_samples: Annotated[int, "Samples that LIME draws for each state."] = 5000
@@ -256,7 +258,7 @@ class SearchSettings:
 
     budget: Annotated[
         int,
-        "Environment steps that the search may take. 0: 15 million in environments that are stepped in whole batches, "
+        "Environment steps that the search may take. 0: 4 million in environments that are stepped in whole batches, "
         "elsewhere as many as the other rule sets take at most.",
     ] = 0
     beam: Annotated[int, "Rule sets that are refined in each round: the best ones."] = 12
@@ -388,3 +390,43 @@ class MistakeSettings:
         if self.steps < 1:
             raise SettingsError(f"steps must be at least 1, got {self.steps}.")
         check_word(self, "when")
+
+
+@dataclass(frozen=True)
+class DistillationSettings:
+    """How a guided policy becomes a network without rules."""
+
+    rounds: Annotated[int, "Rounds at most: play, ask the guided policy, learn, look how far it is."] = 12
+    patience: Annotated[int, "Rounds without a rise of return or agreement on held-out seeds after which it stops."] = 2
+    episodes: Annotated[int, "Episodes of every round whose states are learned from."] = 256
+    guided_share: Annotated[
+        float,
+        "Share of these episodes that the guided policy plays from the second round on (in the first all); the network "
+        "plays the others.",
+    ] = 0.25
+    most_states: Annotated[int, "States that are learned from, at most; the oldest go first."] = 500_000
+    steps: Annotated[int, "Gradient steps of every round."] = 1000
+    batch: Annotated[int, "States in every gradient step."] = 256
+    learning_rate: Annotated[float, "Adam's learning rate."] = 5e-4
+    changed_weight: Annotated[
+        float, "How many times as often states are drawn in which the rules change what is done."
+    ] = 10.0
+    check_episodes: Annotated[
+        int, "Held-out episodes after every round, which decide when to stop and what to keep."
+    ] = 1000
+    final_episodes: Annotated[int, "Episodes of the quoted figures, on fresh seeds."] = 2000
+
+    def __post_init__(self) -> None:
+        least = {"check_episodes": 2, "final_episodes": 2}
+        for name in ("rounds", "patience", "episodes", "most_states", "steps", "batch", *least):
+            if getattr(self, name) < least.get(name, 1):
+                raise SettingsError(f"{name} must be at least {least.get(name, 1)}, got {getattr(self, name)}.")
+        if not 0.0 <= self.guided_share <= 1.0:
+            raise SettingsError(f"guided_share is a share between 0 and 1, got {self.guided_share}.")
+        for name in ("learning_rate", "changed_weight"):
+            if not 0.0 < getattr(self, name) < float("inf"):
+                raise SettingsError(f"{name} must be a number above 0, got {getattr(self, name)}.")
+
+    def for_single_environments(self) -> DistillationSettings:
+        """Return fewer episodes, for environments without a vector form, which are slow."""
+        return replace(self, episodes=64, check_episodes=200, final_episodes=500)

@@ -93,7 +93,7 @@ class StudySettings:
                 episodes=25,
                 confirmation_episodes=50,
             ),
-            search=SearchSettings(budget=1_500_000),
+            search=SearchSettings(budget=400_000),
             improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4, beginnings=1),
             references=ReferenceSettings(episodes=50),
             baselines=BaselineSettings(random_tests=10),
@@ -196,15 +196,16 @@ def all_settings() -> tuple[Setting, ...]:
     >>> [setting.dotted for setting in all_settings()][:3]
     ['episodes', 'time_limit', 'most_failed']
     """
-    return tuple(sorted(_settings_of(StudySettings, ""), key=lambda setting: setting.section != ""))
+    return tuple(sorted(settings_in(StudySettings), key=lambda setting: setting.section != ""))
 
 
-def _settings_of(kind: type[Any], section: str) -> Iterator[Setting]:
+def settings_in(kind: type[Any], section: str = "") -> Iterator[Setting]:
+    """Return every setting of a dataclass, and of those that it holds."""
     hints, defaults = get_type_hints(kind, include_extras=True), kind()
     for f in fields(kind):
         hint = hints[f.name]
         if isinstance(hint, type) and is_dataclass(hint):
-            yield from _settings_of(hint, f.name)
+            yield from settings_in(hint, f.name)
         else:
             value_type, meaning = get_args(hint)
             yield Setting(section, f.name, value_type, getattr(defaults, f.name), meaning)

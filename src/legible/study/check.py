@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,18 +19,23 @@ from legible.engines import LocalProcesses, UnitFailedError
 from legible.environments import (
     Env,
     EnvironmentSpec,
+    FeatureMap,
     ObservationEncoder,
     UnfitEnvironmentError,
     check_choosable,
     check_playable,
     count_actions,
+    feature_map_of,
     first_action,
-    resolve_names,
+    map_features,
+    with_features,
 )
+from legible.environments.feature_readers import ObservationReader, flat_width
 from legible.evaluation.units import Setup
 from legible.features import FeatureSpace, cut_choices, is_cut
 from legible.formatting import duration, number
-from legible.play import MASKED, check_acting, check_studied, environment_for, find_way, why_no_study
+from legible.play import MASKED, check_acting, check_studied, environment_for, find_way, on_rows, why_no_study
+from legible.play.choosing import why_no_flat_study
 from legible.policies import Policy, ScoreKind, acting, with_choices
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
@@ -39,6 +44,7 @@ from legible.study.inputs import load_policy_for
 from legible.study.running import run_within_limit
 
 MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
+MOST_NAMED, MANY_FEATURES = 8, 500
 FASTER = 3
 
 Answer = Literal["yes", "no", "mind"]
@@ -71,8 +77,10 @@ def check_env(
     policy: str | Policy | None = None,
     *,
     names: str | Path | FeatureSpace | None = None,
+    features: str | None = None,
     seed: int = 0,
     time_limit: float | None = None,
+    on_features: Callable[[FeatureSpace], None] | None = None,
 ) -> list[Finding]:
     """Find out whether an environment, and a policy if one is given, are fit for a study.
 
@@ -86,16 +94,20 @@ def check_env(
         A policy, or its path.
     names
         Names of features and actions, or a TOML file with them.
+    features
+        What rules see, if that is not the observation: see `legible.study.Study`.
     seed
         Of the episodes that are tried.
     time_limit
         Seconds after which an episode is given up, for environments that hang. With a limit, episodes are played in
         another process.
+    on_features
+        Called with the features and actions, as far as they are known; kinds that nobody told are guessed.
     """
     spec.make().close()  # what cannot be made is an error, not a finding
     found: list[Finding] = []
     try:
-        for finding in _ask(spec, policy, names, seed, time_limit):
+        for finding in _ask(spec, policy, names, features, seed, time_limit, on_features or _nobody):
             found.append(finding)  # noqa: PERF402 (what was found before an error counts)
     except (UnfitEnvironmentError, UnitFailedError) as error:
         found.append(Finding("fit for a study", "no", str(error)))
@@ -106,8 +118,10 @@ def _ask(
     spec: EnvironmentSpec,
     source: str | Policy | None,
     names: str | Path | FeatureSpace | None,
+    features: str | None,
     seed: int,
     time_limit: float | None,
+    on_features: Callable[[FeatureSpace], None],
 ) -> Iterator[Finding]:
     policy = None if source is None else load_policy_for(spec, source)
     spec = environment_for(policy, spec)
@@ -115,20 +129,26 @@ def _ask(
         yield Finding("wrappers", "yes", ", ".join(spec.wrappers))
     env = spec.make()
     try:
-        not_yet = _not_yet(env, policy)
+        not_yet = _not_yet(env, policy, features)
         if not_yet is not None:
             yield not_yet
             return
-        encoder = ObservationEncoder.of(env.observation_space)
-        named = resolve_names(env, names)
-        space, relations = named.space, resolve_relations(env, named.space)
-        who = f"named by {named.source}" if named.is_named else "without names (--names FILE)"
-        yield Finding("observations", "yes", f"{encoder.width} features, {who}")
+        mapped = map_features(env, names, features)
+        space, relations = mapped.space, resolve_relations(env, mapped.space)
+        yield Finding("observations", "yes", _feature_words(mapped))
+        if space.derived is not None:
+            yield Finding(
+                "derived features",
+                "yes",
+                ", ".join(f"{f.name} = {f.expression}" for f in space.features[space.n_own :]),
+            )
         yield Finding("actions", "yes", _action_words(space))
-        problem = None if policy is None else why_no_study(policy)
+        problem = None if policy is None else _policy_problem(policy, mapped)
         if policy is not None and problem is None:
-            check_studied(policy, env)
-        player = with_choices(policy or _Untrained(encoder.width, env.action_space), cut_choices(space))
+            check_studied(policy, env, None if feature_map_of(env) is not None else mapped)
+        spec = with_features(spec, mapped)
+        untrained = _Untrained(flat_width(env.observation_space), env.action_space)
+        player = with_choices(on_rows(policy or untrained, spec), cut_choices(space))
     finally:
         env.close()
     walks, again = _play_walks(spec, seed, time_limit)
@@ -137,7 +157,10 @@ def _ask(
     yield _seeds_matter(walks)
     yield _finite(walks)
     yield _ends(walks)
-    yield _kinds(space, walks, told=named.is_named)
+    told = mapped.names.is_named
+    on_features(space if told else space.guess_kinds(_features_seen(space, walks)))
+    yield _kinds(space, walks, told=told)
+    yield from _what_to_improve(mapped, walks)
     yield _relations(relations)
     if problem is not None:
         yield Finding("policy", "no", problem, about="policy")
@@ -148,9 +171,53 @@ def _ask(
             if space.is_discrete
             else f"acts in {acting(policy).action_space}"
         )
-        yield Finding("policy", "yes", f"reads {encoder.width} features, {among}")
+        reads = "its own observations" if features or not mapped.reader.holds_observation else f"{space.n_own} features"
+        yield Finding("policy", "yes", f"reads {reads}, {among}")
     played = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
     yield from _times(spec, player, played, time_limit)
+
+
+def _nobody(*_: object) -> None:
+    """Features that nobody asked for."""
+
+
+def _policy_problem(policy: Policy, mapped: FeatureMap) -> str | None:
+    """Why a policy cannot be studied; pictures and dictionaries need features that are not their numbers."""
+    flat = isinstance(mapped.reader, ObservationReader)
+    return why_no_study(policy) or (why_no_flat_study(policy) if flat else None)
+
+
+def _feature_words(mapped: FeatureMap) -> str:
+    """How many features there are, how they are read, and who named them."""
+    space, reader = mapped.space, mapped.reader
+    who = f"named by {mapped.named_by}" if mapped.names.is_named else "without names (--names FILE)"
+    if isinstance(reader, ObservationReader):
+        return f"{space.n_own} features, {who}"
+    who = who if mapped.names.is_named else "without words (--names FILE)"
+    left = "" if reader.holds_observation else "; the policy sees its own observation, rules do not"
+    names = ", ".join(space.names[:MOST_NAMED]) + (", …" if space.n_own > MOST_NAMED else "")
+    return f"{space.n_own} features by {reader.text} ({names}), {who}{left}"
+
+
+def _features_seen(space: FeatureSpace, walks: list[_Walk]) -> NDArray[np.float32]:
+    return np.concatenate([walk.observations for walk in walks])[:, : len(space)]
+
+
+def _what_to_improve(mapped: FeatureMap, walks: list[_Walk]) -> Iterator[Finding]:
+    """Say what would make rules easier to read, or to find."""
+    wanting, space = [], mapped.space
+    if not any(feature.words or feature.values for feature in space.features):
+        lacking = "words for people" if mapped.reader.text or mapped.names.is_named else "names"
+        wanting.append(f"features have no {lacking}: --write-names FILE writes a names file to edit")
+    seen = _features_seen(space, walks)
+    constant = [space.names[i] for i in np.flatnonzero((seen == seen[0]).all(axis=0)).tolist()]
+    if constant:
+        more = f" and {len(constant) - MOST_NAMED} more" if len(constant) > MOST_NAMED else ""
+        wanting.append(f"nothing can be told by features that never change: {', '.join(constant[:MOST_NAMED])}{more}")
+    if len(space) > MANY_FEATURES:
+        wanting.append(f"{len(space)} features are many for rules: fewer that mean more help (--features)")
+    if wanting:
+        yield Finding("what to improve", "mind", "; ".join(wanting))
 
 
 def _action_words(space: FeatureSpace) -> str:
@@ -193,12 +260,13 @@ def _walks(spec: EnvironmentSpec, seeds: Sequence[int]) -> list[_Walk]:
         env.close()
 
 
-def _not_yet(env: Env, policy: Policy | None) -> Finding | None:
+def _not_yet(env: Env, policy: Policy | None, features: str | None) -> Finding | None:
     """Say what keeps a study from an environment that can be played; raise when not even that works."""
     read, taken = env.observation_space, env.action_space
     problem = MASKED if env.has_wrapper_attr("action_masks") else None
     try:
-        ObservationEncoder.of(read)
+        if features is None and not isinstance(read, spaces.Dict):
+            ObservationEncoder.of(read)
         check_choosable(taken)
     except UnfitEnvironmentError as error:
         if isinstance(read, (spaces.Dict, spaces.Tuple)) and not _is_playable(read, taken):
@@ -308,7 +376,7 @@ def _in_time(steps: int) -> str:
 
 
 def _kinds(space: FeatureSpace, walks: list[_Walk], *, told: bool) -> Finding:
-    seen = np.concatenate([walk.observations for walk in walks])
+    seen = _features_seen(space, walks)
     kinds = space if told else space.guess_kinds(seen)
     categorical = sum(feature.kind == "categorical" for feature in kinds.features)
     constant = int((seen == seen[0]).all(axis=0).sum())
@@ -335,7 +403,7 @@ def _relations(chosen: ChosenRelations) -> Finding:
 class _Untrained:
     """A policy that acts at random, for measuring time where there is none; the same batch gets the same actions."""
 
-    n_features: int
+    n_features: int | None
     action_space: spaces.Space[Any]
     recurrent = False
     stochastic = False

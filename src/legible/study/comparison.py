@@ -4,6 +4,7 @@ That one study confirmed a weakness and the other did not says little: it may ha
 So every confirmed weakness and the composition of each study are played with both policies.
 
 - `compare_studies`: the comparison; `Comparison` is what it says, with a `ComparedRuleSet` for every rule set.
+- `alike`: whether two rules say the same but for where their intervals end.
 """
 
 from __future__ import annotations
@@ -32,6 +33,18 @@ MOST_WEAKNESSES = 6
 _CERTAIN = 3.0
 
 Origin = Literal["first", "second", "both"]
+
+
+def alike(one: Rule, two: Rule) -> bool:
+    """Whether two rules say the same but for where exactly their intervals end.
+
+    Polarity, action and features are the same, and the intervals of every feature overlap. Intervals come from what a
+    policy saw, so those of two policies hardly ever agree to the last digit.
+    """
+    if (one.polarity, one.action, set(one.features)) != (two.polarity, two.action, set(two.features)):
+        return False
+    others = {condition.feature: condition for condition in two.conditions}
+    return all(max(c.low, others[c.feature].low) < min(c.high, others[c.feature].high) for c in one.conditions)
 
 
 @dataclass(frozen=True)

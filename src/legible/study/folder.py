@@ -181,7 +181,7 @@ class StudyFolder:
         now = json.loads(json.dumps(identity))
         # How many episodes may fail decides whether a study goes on, not what comes out of it.
         before, kept["settings"]["most_failed"] = kept["settings"]["most_failed"], now["settings"]["most_failed"]
-        changed = _differences({key: kept[key] for key in now}, now)
+        changed = _differences({key: kept.get(key) for key in now}, now)
         if changed:
             raise LegibleError(
                 f"{self.path}: holds a study with other settings ({'; '.join(changed[:4])}). Use another folder, or "

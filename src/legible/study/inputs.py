@@ -1,6 +1,7 @@
 """What a study is made from: what tells it from other studies, and the files that its folder keeps of it.
 
 - `load_policy_for`: the policy by its path or address, as far as the environment can help.
+- `names_to_keep`: the names that a folder has to keep.
 - `found_again`: a file by its whole path.
 - `StudyInputs`: the inputs; `StudyInputs.identity`, `StudyInputs.about` and `StudyInputs.write` put them into a folder.
 - `read_inputs`: from a folder to the arguments that its study was made with.
@@ -17,11 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import legible
-from legible.environments import EnvironmentSpec, ObservationEncoder
+from legible.environments import (
+    EnvironmentSpec,
+    FeatureMap,
+    ObservationEncoder,
+    is_flat,
+    plain_environment,
+    refuse_named_code,
+)
+from legible.environments.feature_readers import is_named_code
+from legible.environments.names import read_names as given_names
 from legible.errors import LegibleError
 from legible.evaluation.objectives import check_objectives
 from legible.features import FeatureSpace
-from legible.files import write_text
+from legible.files import DamagedFileError, write_text
 from legible.guidance import GuidedPolicy
 from legible.hypotheses import OTHERS, source_names
 from legible.policies import Policy, UnclearPolicyError, load_policy, save_policy
@@ -59,7 +69,7 @@ def load_policy_for(
     except UnclearPolicyError as error:
         if error.argument not in {"n_features", "n_actions"}:
             raise
-    env = environment.make()
+    env = plain_environment(environment).make()  # type: ignore[union-attr]  # that of a spec is a spec
     try:
         width = ObservationEncoder.of(env.observation_space).width
     finally:
@@ -85,6 +95,8 @@ class StudyInputs:
         Rules of the user's own, and those that must not be in the composition, as texts.
     rules_from
         Other policies and studies whose rules are tested, as plain data.
+    features
+        What rules see, if that is not the observation, as the user said it.
     """
 
     environment: EnvironmentSpec
@@ -99,6 +111,7 @@ class StudyInputs:
     rules: tuple[str, ...]
     veto: tuple[str, ...]
     rules_from: list[dict[str, Any]]
+    features: str | None = None
 
     def __post_init__(self) -> None:
         asked = self.settings.evaluation
@@ -126,6 +139,7 @@ class StudyInputs:
             "rules": list(self.rules),
             "veto": list(self.veto),
             RULES_FROM: self.rules_from,
+            **({} if self.features is None else {"features": self.features}),
         }
 
     def about(self) -> dict[str, Any]:
@@ -188,9 +202,30 @@ def read_inputs(
         "seed": kept["seed"],
         "settings": StudySettings.from_dict(settings, str(place / "study.json")),
         "names": read_names(names) if names.exists() else None,
+        "features": _read_features(kept, place.path, trust=trust),
         "policy_options": None if own.exists() else about.get("policy options"),
         "typed": trust,
     }
+
+
+def _read_features(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> str | None:
+    """What rules see, as a folder says it; a function that it names needs trust, as an environment's code does."""
+    features = kept.get("features")
+    if features is None:
+        return None
+    if not isinstance(features, str):
+        raise DamagedFileError(f"{folder / 'study.json'}: is damaged (features {features!r}); use another folder.")
+    if is_named_code(features):
+        refuse_named_code(EnvironmentSpec(features), str(folder), trust=trust)
+    return features
+
+
+def names_to_keep(mapped: FeatureMap, names: str | Path | FeatureSpace | None) -> FeatureSpace | None:
+    """Return the names that a folder has to keep: the user's, and the shipped ones; the environment's come with it."""
+    if names is not None and not is_flat(mapped):
+        return given_names(names)[0]
+    named = mapped.names
+    return named.space if named.is_given or named.is_shipped else None
 
 
 def found_again(name: str) -> str:

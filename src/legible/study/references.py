@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from legible.environments import feature_map_of
 from legible.errors import LegibleError
 from legible.evaluation import Reference, References, compare_references
 from legible.evaluation.references import plain_references
 from legible.files import DamagedFileError, read_json, write_json
-from legible.play import STAGES, Experiences, Known, check_policy
+from legible.play import STAGES, Experiences, Known, check_policy, on_rows
 from legible.policies import Policy, with_choices
 from legible.study.fingerprint import fingerprint_of
 from legible.study.inputs import found_again, load_policy_for
@@ -94,7 +95,7 @@ class OtherPolicies:
         for name, source in given.items():
             if name in taken:
                 raise LegibleError(f"--other {name}=…: this name is taken; give the policy another one.")
-            policy = with_choices(load_policy_for(self._study.environment, source), self._study.space)
+            policy = self._player(load_policy_for(self._study.environment, source))
             path = found_again(str(source)) if isinstance(source, (str, Path)) else ""
             entries[name], self._loaded[name] = _Entry(name, path, self._identify(policy)), policy
         write_json(self._path, {"others": [asdict(entry) for entry in entries.values()]}, self._key)
@@ -133,7 +134,7 @@ class OtherPolicies:
                     f"again, or delete {self._path} to go on without other policies."
                 )
             loaded = load_policy_for(self._study.environment, entry.source, typed=self._typed)
-            policy = with_choices(loaded, self._study.space)
+            policy = self._player(loaded)
             if self._identify(policy) != entry.fingerprint:
                 raise LegibleError(
                     f"{entry.source}: acts otherwise than when it was given as another policy; give it again "
@@ -142,9 +143,13 @@ class OtherPolicies:
             self._loaded[entry.name] = policy
         return self._loaded[entry.name]
 
+    def _player(self, policy: Policy) -> Policy:
+        return with_choices(on_rows(policy, self._study.environment), self._study.space)
+
     def _identify(self, policy: Policy) -> str:
         """Check that a policy fits, and return its fingerprint."""
         study = self._study
-        check_policy(policy, len(study.space), len(study.space.actions))
+        features = feature_map_of(study.environment)
+        check_policy(policy, len(study.space) if features is None else features.width, len(study.space.actions))
         limit = study.settings.time_limit or None
         return fingerprint_of(policy, study.environment, engine=study.engine, time_limit=limit)

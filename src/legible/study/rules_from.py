@@ -21,7 +21,7 @@ from legible.evaluation import Evaluation
 from legible.features import FeatureSpace, deciles
 from legible.files import DamagedFileError, read_json, write_json
 from legible.mining import Mining, mine
-from legible.play import Experiences, check_studied, stage_seeds
+from legible.play import Experiences, check_studied, on_rows, stage_seeds
 from legible.play.experiences import ExperienceSetup
 from legible.policies import Policy, with_choices
 from legible.relations import share_cuts
@@ -129,7 +129,8 @@ def find_origins(
 
 def _fingerprint(study: Study, policy: Policy) -> str:
     limit = study.settings.time_limit or None
-    return fingerprint_of(policy, study.environment, engine=study.engine, time_limit=limit)
+    player = on_rows(policy, study.environment)
+    return fingerprint_of(player, study.environment, engine=study.engine, time_limit=limit)
 
 
 def _rules_in(folder: Path) -> list[str]:
@@ -211,7 +212,7 @@ class OtherRules:
     def _mine(self, origin: Origin, place: Path) -> tuple[tuple[str, ...], int]:
         """Let another policy play here and mine its rules; returns them, and the environment steps that were played."""
         study, path = self._study, place.with_suffix(".npz")
-        player = with_choices(self._policy(origin), study.space)
+        player = with_choices(on_rows(self._policy(origin), study.environment), study.space)
         play = study.settings.play
         if not path.exists():
             found = collect_in_units(

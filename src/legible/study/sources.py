@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from legible.errors import LegibleError
 from legible.files import DamagedFileError, read_json, write_json
-from legible.hypotheses import OTHERS, SEARCHED, Hypotheses, SourceInput, Trial, open_sources, others_name, source_names
+from legible.hypotheses import (
+    OTHERS,
+    SEARCHED,
+    Hypotheses,
+    MeasuredEffect,
+    Proposal,
+    SourceInput,
+    Trial,
+    open_sources,
+    others_name,
+    source_names,
+)
 from legible.rules import Rule, RuleSet
 from legible.study.estimate import search_budget
 
@@ -66,7 +77,8 @@ class KeptSearch:
         if not self._path.exists():
             self._study._refuse_if_reading("no rules have been searched")
             yield from self._search(search())
-        yield [self._read_set(entry) for entry in self._read()["proposed"]]
+        entries = [self._read_entry(entry) for entry in self._read()["proposed"]]
+        yield Proposal([rule_set for rule_set, _ in entries], [shown for _, shown in entries])
 
     def _search(self, search: Hypotheses) -> Hypotheses:
         """Search until rule sets are proposed, and keep them with what they cost."""
@@ -79,7 +91,11 @@ class KeptSearch:
             steps += sum(effect.steps for effect in effects)
             found = search.send(effects)
         search.close()
-        proposed = [rule_set.to_dict() for rule_set in found]
+        assert isinstance(found, Proposal)
+        proposed = [
+            {**rule_set.to_dict(), "shown": list(shown)}
+            for rule_set, shown in zip(found.rule_sets, found.shown, strict=True)
+        ]
         write_json(self._path, {"tried": len(tried), "steps": steps, "proposed": proposed}, self._study._key)
 
     def counts(self) -> tuple[int, int]:
@@ -97,11 +113,23 @@ class KeptSearch:
             raise DamagedFileError(f"{self._path}: is damaged; {self._advice}.")
         return kept
 
-    def _read_set(self, entry: Any) -> RuleSet:
+    def _read_entry(self, entry: Any) -> tuple[RuleSet, MeasuredEffect]:
         try:
-            return RuleSet.from_dict(entry)
-        except (LegibleError, AttributeError, TypeError) as error:
+            mean, error, p, changed, seeds, steps = entry["shown"]
+            shown = MeasuredEffect(float(mean), float(error), float(p), int(changed), int(seeds), int(steps))
+            return RuleSet.from_dict(entry), shown
+        except (LegibleError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{self._path}: is damaged ({error}); {self._advice}.") from error
+
+
+_WORDS = {
+    "mined": "what the policy does itself, generalised",
+    "alone": "what the policy does itself, as it is",
+    "searched": "what the policy does not do itself",
+    "mistakes": "learned from single decisions",
+    "others": "rules of another policy or study, generalised",
+    "yours": "rules that you gave, generalised",
+}
 
 
 @dataclass(frozen=True)
@@ -131,6 +159,11 @@ class SourceRow:
     used: int
     steps: int
 
+    @property
+    def words(self) -> str:
+        """What the source is, in words."""
+        return _WORDS.get(self.source.partition(":")[0], "")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return asdict(self)
@@ -139,7 +172,7 @@ class SourceRow:
 def source_rows(study: Study) -> tuple[SourceRow, ...]:
     """Return what every source came to, in their order; a rule set that several named counts for the first of them."""
     verdicts = study.evaluation.verdicts
-    used = set(study.improvement.rule_sets)
+    used = {_cause(rule_set) for rule_set in study.improvement.rule_sets}
     extra = _extra_counts(study)
     names = list(dict.fromkeys([*_names_of(study), *(verdict.source for verdict in verdicts)]))
     rows = []
@@ -152,11 +185,16 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
                 tried,
                 sum(verdict.confirmation is not None for verdict in own),
                 sum(verdict.is_confirmed for verdict in own),
-                sum(verdict.treatment in used for verdict in own),
+                sum(_cause(verdict.rule_set) in used for verdict in own),
                 steps + sum(verdict.steps for verdict in own),
             )
         )
     return tuple(row for row in rows if row.tried)
+
+
+def _cause(rule_set: RuleSet) -> object:
+    """What a rule set is known by when a composition has left some of its rules out."""
+    return rule_set.source or frozenset(rule_set.rules)
 
 
 def _names_of(study: Study) -> list[str]:

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from legible.engines import Engine, LocalProcesses
-from legible.environments import EnvironmentSpec, resolve_names
+from legible.environments import EnvironmentSpec
 from legible.evaluation import Evaluation, PlayedBlocks, References, Runner, evaluate, play_on_same_seeds
 from legible.evaluation.units import Setup, usual_rows
 from legible.features import FeatureSpace, deciles, round_cuts
 from legible.guidance import GuidedPolicy
 from legible.improvement import Improvement, find_candidates, improve
 from legible.mining import Mining, mine
-from legible.play import STAGES, Experiences, Known, check_studied, environment_for, stage_seeds
+from legible.play import STAGES, Experiences, Known, environment_for, on_rows, stage_seeds
 from legible.play.experiences import ExperienceSetup
 from legible.policies import Policy
 from legible.relations import (
@@ -31,7 +31,6 @@ from legible.relations import (
     MetamorphicRelation,
     RelationsArgument,
     generalise_all,
-    resolve_relations,
     share_cuts,
 )
 from legible.rules import Rule, RuleSet, parse_rule
@@ -47,10 +46,10 @@ from legible.study.choices import cut_experiences, player_of, read_relations
 from legible.study.collecting import collect_in_units
 from legible.study.estimate import expected_episodes, guess_known, settings_for
 from legible.study.explaining import ExplainsWeaknesses
-from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder
-from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
+from legible.study.guided_file import guided_policy_of, is_guided_policy_saved, save_guided_policy
 from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
+from legible.study.looking import look_at_environment
 from legible.study.mistakes import LooksForMistakes
 from legible.study.references import OtherPolicies, compare_with_references
 from legible.study.rules_from import OtherRules, find_origins, keep_confirmed
@@ -86,7 +85,10 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
     settings
         Numbers; by default those of `StudySettings`, with units of work that suit the environment.
     names
-        Feature names: a TOML file or a feature space; by default the environment's, or those that legible ships for it.
+        Feature names and derived features: a TOML file or a feature space; by default the environment's names, or those
+        that legible ships for it.
+    features
+        What rules see, if that is not the observation: "entries:NAME,…", "info:NAME,…" or "module:function".
     policy_options
         What `legible.load_policy` is told beside the path: ``normalisation`` (a file, or "none"), ``output``.
     typed
@@ -127,6 +129,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         seed: int = 0,
         settings: StudySettings | None = None,
         names: str | Path | FeatureSpace | None = None,
+        features: str | None = None,
         policy_options: Mapping[str, str] | None = None,
         typed: bool = True,
         engine: Engine | None = None,
@@ -140,7 +143,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         self.engine = engine or LocalProcesses()
         self.progress = progress or ignore_progress
         self.settings = settings or settings_for(self.environment)
-        self._look_at_environment(names, relations)
+        self._look_at_environment(names, features, relations)
         self._rules, self._veto = self._texts_of(rules), self._texts_of(veto)
         others = find_origins(self, rules_from, typed=typed)
         self._folder = StudyFolder(folder)
@@ -157,6 +160,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
             self._rules,
             self._veto,
             [origin.to_dict() for origin in others.origins],
+            features,
         )
         self._kept = self._folder.claim(inputs.identity(), inputs.about(), inputs.write)
         self._others = OtherPolicies(self, self._key, typed=typed)
@@ -218,22 +222,16 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
 
     # --- What makes the study ----------------------------------------------------------------------------------------
 
-    def _look_at_environment(self, names: str | Path | FeatureSpace | None, relations: RelationsArgument) -> None:
-        """Make the environment once: check the policy, decide on names and relations, take the fingerprint."""
-        env = self.environment.make()
-        try:
-            check_studied(self.policy, env)
-            named = resolve_names(env, names)
-            chosen = resolve_relations(env, named.space, relations)
-            limit = self.settings.time_limit or None
-            walked = env if limit is None else self.environment
-            self.fingerprint = fingerprint_of(self.policy, walked, engine=self.engine, time_limit=limit)
-        finally:
-            env.close()
-        # The environment's own names come with it again; all others are kept in the folder.
-        self._names = named.space if named.is_given or named.is_shipped else None
-        self._early_space, self._relation_texts = named.space, chosen.texts
-        self.relations_left_out = chosen.left_out
+    def _look_at_environment(
+        self, names: str | Path | FeatureSpace | None, features: str | None, relations: RelationsArgument
+    ) -> None:
+        limit = self.settings.time_limit or None
+        look = look_at_environment(
+            self.environment, self.policy, names, features, relations, engine=self.engine, time_limit=limit
+        )
+        self.environment, self.fingerprint = look.environment, look.fingerprint
+        self._early_space, self._names = look.space, look.names
+        self._relation_texts, self.relations_left_out = look.relations.texts, look.relations.left_out
 
     def _texts_of(self, rules: Sequence[str | Rule]) -> tuple[str, ...]:
         space = self._early_space
@@ -340,7 +338,8 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
 
     def _player(self) -> Policy:
         """The policy as one that scores all choices."""
-        return player_of(self.policy, self._early_space, self.folder / "experiences.npz", lambda: self.space)
+        policy = on_rows(self.policy, self.environment)
+        return player_of(policy, self._early_space, self.folder / "experiences.npz", lambda: self.space)
 
     @property
     def _key(self) -> str:
@@ -497,8 +496,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
 
     def guided_policy(self, seed: int = 0) -> GuidedPolicy:
         """The policy with the composition that `improve` found; without any rule where none helped."""
-        rules, play = self.improvement.composition, self.settings.play
-        return GuidedPolicy(self.policy, rules, self.space, precedence=play.precedence, enforce=play.enforce, seed=seed)
+        return guided_policy_of(self, self.improvement.composition, seed)
 
     def play_rule_sets(self, rule_sets: Sequence[RuleSet], seeds: Sequence[int]) -> PlayedBlocks:
         """Play the policy alone and guided by each of some rule sets on the same seeds; the folder is not touched."""

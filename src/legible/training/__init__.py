@@ -8,7 +8,8 @@
 - `networks`, `adam`, `replay`, `gradient_step`, `random_numbers`: what the algorithms are made of.
 - `fused`, `cuda_graphs`: the same on a GPU, in few launches.
 - `check_fused`: the fused kernels against double precision, and their times.
-- `sb3`, `sb3_checkpoint`: one policy with Stable-Baselines3, and policies as its zip files.
+- `sb3`, `sb3_checkpoint`, `sb3_rules`: one policy with Stable-Baselines3, and policies as its zip files.
+- `starting`: a trained policy to begin with; `rules`: rules that guide a training and fade out.
 - `continuous`: hyperparameters for continuous actions.
 """
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from legible.training.checkpoint import load_checkpoint, remove_checkpoint, save_checkpoint
     from legible.training.continuous import ContinuousPpoSettings, SacSettings, Td3Settings
     from legible.training.dqn import DqnFleet, DqnSettings
+    from legible.training.errors import TrainingError
     from legible.training.fleet import Fleet, FleetProgress
     from legible.training.plan import (
         FleetPlan,
@@ -34,9 +36,10 @@ if TYPE_CHECKING:
     )
     from legible.training.ppo import PpoFleet, PpoSettings
     from legible.training.presets import Preset, preset, short_name
+    from legible.training.rules import RuleSettings, TrainingRules, read_rules
     from legible.training.sb3 import TrainingResult, choose_algorithm, export_sb3, sb3_arguments, train
-    from legible.training.sb3_checkpoint import TrainingError
     from legible.training.slots import FleetError, TrainingSlots, make_training_slots
+    from legible.training.starting import StartingPoint, environment_of_start, read_start
 
 __all__ = [
     "ContinuousPpoSettings",
@@ -51,12 +54,16 @@ __all__ = [
     "PpoFleet",
     "PpoSettings",
     "Preset",
+    "RuleSettings",
     "SacSettings",
+    "StartingPoint",
     "Td3Settings",
     "TrainingError",
     "TrainingResult",
+    "TrainingRules",
     "TrainingSlots",
     "choose_algorithm",
+    "environment_of_start",
     "evaluate_policy",
     "export_sb3",
     "load_checkpoint",
@@ -64,6 +71,8 @@ __all__ = [
     "make_training_slots",
     "policies_of",
     "preset",
+    "read_rules",
+    "read_start",
     "remove_checkpoint",
     "save_checkpoint",
     "save_to_zoo",
@@ -78,6 +87,7 @@ __getattr__ = lazy_names(
         "checkpoint": ("load_checkpoint", "remove_checkpoint", "save_checkpoint"),
         "continuous": ("ContinuousPpoSettings", "SacSettings", "Td3Settings"),
         "dqn": ("DqnFleet", "DqnSettings"),
+        "errors": ("TrainingError",),
         "fleet": ("Fleet", "FleetProgress"),
         "plan": (
             "FleetPlan",
@@ -90,8 +100,9 @@ __getattr__ = lazy_names(
         ),
         "ppo": ("PpoFleet", "PpoSettings"),
         "presets": ("Preset", "preset", "short_name"),
+        "rules": ("RuleSettings", "TrainingRules", "read_rules"),
         "sb3": ("TrainingResult", "choose_algorithm", "export_sb3", "sb3_arguments", "train"),
-        "sb3_checkpoint": ("TrainingError",),
+        "starting": ("StartingPoint", "environment_of_start", "read_start"),
         "slots": ("FleetError", "TrainingSlots", "make_training_slots"),
     },
 )

@@ -19,9 +19,10 @@ from torch import Tensor
 from legible.training.adam import COEFFICIENT_COLUMNS, Adam
 from legible.training.cuda_graphs import capture, pinned
 from legible.training.fleet import Fleet, PhaseBuffers
+from legible.training.fleet_rules import EpisodeGuide, FleetRules
 from legible.training.gradient_step import GradientStep, TorchStep, TrainableNetworks
 from legible.training.networks import NetworkShape, default_parameters, layer_views
-from legible.training.random_numbers import draw_integers, explore, keys_on
+from legible.training.random_numbers import draw_integers, explore, guidance_key, keys_on
 from legible.training.replay import Replay
 from legible.training.slots import TrainingSlots
 
@@ -116,6 +117,9 @@ class DqnFleet(Fleet):
         Settings of the kernels (`legible.training.fused.FusedSettings`), as plain data.
     initial_parameters
         Parameters ``[N, stride]`` to begin with, for extended training; by default fresh networks.
+    rules
+        Rules that guide exploration: an episode is guided or not, as is drawn when it begins. Updates with rules are
+        those of PyTorch's operations.
     """
 
     algorithm = "dqn"
@@ -133,8 +137,9 @@ class DqnFleet(Fleet):
         fused: Mapping[str, Any] | None = None,
         initial_parameters: NDArray[np.float32] | None = None,
         stage: int = 0,
+        rules: FleetRules | None = None,
     ) -> None:
-        super().__init__(slots, seeds, settings, total_steps, device, stage)
+        super().__init__(slots, seeds, settings, total_steps, device, stage, rules)
         self.settings = settings
         self.shape = NetworkShape((slots.width, *settings.hidden, slots.n_actions))
         self._exploration_keys = np.array([s.exploration for s in self.streams], np.uint64)
@@ -144,10 +149,18 @@ class DqnFleet(Fleet):
         self.networks = TrainableNetworks.of(self.shape, torch.tensor(initial_parameters, device=self.device))
         self.target = self.networks.parameters.clone()
         self._target_layers = layer_views(self.target, self.shape)
+        self._margin = None if rules is None else rules.settings.margin
         self.replay = Replay(
-            self.n_policies, settings.n_envs, settings.buffer_size, slots.width, settings.gamma, self.device
+            self.n_policies,
+            settings.n_envs,
+            settings.buffer_size,
+            slots.width,
+            settings.gamma,
+            self.device,
+            0 if self._margin is None else slots.n_actions,
         )
         self.gradient_step = self._make_step(backend, fused)
+        self.guide = None if rules is None else EpisodeGuide(self._guidance_keys(), settings.n_envs)
         self._buffers = _Buffers(self)
         works = [self.act_on_device, self.keep_on_device, self.train_on_device]
         self._repeat_act, self._repeat_keep, self._repeat_train = capture(
@@ -155,10 +168,13 @@ class DqnFleet(Fleet):
         )
         self._start_environments()
 
+    def _guidance_keys(self) -> NDArray[np.uint64]:
+        return np.array([guidance_key(seed, self.stage) for seed in self.seeds], np.uint64)
+
     def _make_step(self, backend: Backend, fused: Mapping[str, Any] | None) -> GradientStep:
         adam = self.settings.optimiser()
-        if backend == "torch":
-            return TorchStep(self.networks, self.replay, adam)
+        if backend == "torch" or self.rules is not None:
+            return TorchStep(self.networks, self.replay, adam, self._margin)
         from legible.training.fused import FusedSettings, FusedStep  # noqa: PLC0415 (Triton exists on few machines)
 
         return FusedStep(self.networks, self.replay, adam, self.settings.batch_size, FusedSettings(**(fused or {})))
@@ -209,14 +225,32 @@ class DqnFleet(Fleet):
     def _act_and_step(self, number: int, call: int) -> None:
         warm_up = self.steps < self.settings.learning_starts
         actions = self._buffers.actions_array
-        if not warm_up:
+        if not warm_up or self.guide is not None:
             self._act()
         explore(self._exploration_keys, call, self.epsilon, self.slots.n_actions, warm_up, actions)
-        self.slots.step(actions.reshape(-1), self._buffers.records_array[number])
+        record = self._buffers.records_array[number]
+        if self.rules is not None and self.guide is not None:
+            allowed = self.rules.allowed(self.slots.observations)
+            self._buffers.allowed_array[number] = allowed
+            self.guide.act(call, self.rule_share, allowed, self._buffers.scores_array, actions)
+        self.slots.step(actions.reshape(-1), record)
+        if self.guide is not None:
+            self.guide.note_ends(record)
+
+    def _act(self) -> None:
+        """Fill the buffer of actions and, where rules need them, that of Q-values."""
+        super()._act()
+        if self.guide is not None:
+            self._buffers.scores.copy_(self._buffers.device_scores)
 
     def act_on_device(self) -> None:
         """From the device's observations to its actions."""
-        self.gradient_step.best_actions(self._buffers.device_observations, self._buffers.device_actions)
+        buffers = self._buffers
+        if self.guide is None or not isinstance(self.gradient_step, TorchStep):
+            self.gradient_step.best_actions(buffers.device_observations, buffers.device_actions)
+            return
+        buffers.device_scores.copy_(self.gradient_step.scores(buffers.device_observations))
+        torch.argmax(buffers.device_scores, dim=2, out=buffers.device_actions)
 
     def _keep(self, change_target: bool) -> None:
         """Write the records of a phase into the replay buffers; change the target network when it is due."""
@@ -230,15 +264,22 @@ class DqnFleet(Fleet):
 
     def keep_on_device(self) -> None:
         """From the device's records to the replay buffers."""
-        buffers, n_envs = self._buffers, self.settings.n_envs
-        records = buffers.device_records.view(self.settings.train_freq, self.n_policies, n_envs, -1)
-        by_policy = records.transpose(0, 1).reshape(self.n_policies, self.settings.steps_per_phase, -1)
-        self.replay.store(by_policy, buffers.device_places, self._target_layers)
+        buffers = self._buffers
+        self.replay.store(self._by_policy(buffers.device_records), buffers.device_places, self._target_layers)
+        if self.replay.allowed is not None:
+            self.replay.allowed.index_copy_(1, buffers.device_places, self._by_policy(buffers.device_allowed))
+
+    def _by_policy(self, rows: Tensor) -> Tensor:
+        """Rows ``[calls, n, …]`` of a phase as ``[N, steps, …]``."""
+        split = rows.view(self.settings.train_freq, self.n_policies, self.settings.n_envs, -1)
+        return split.transpose(0, 1).reshape(self.n_policies, self.settings.steps_per_phase, -1)
 
     def _train(self) -> None:
         n = self.settings.updates_per_phase
         coefficients = self.settings.optimiser().coefficients(self.updates, n)
         self._buffers.send_training(coefficients, self.updates * self.settings.batch_size, self.replay.filled)
+        if self.rules is not None and isinstance(self.gradient_step, TorchStep):
+            self.gradient_step.margin_weight.fill_(self.rules.settings.margin_weight * self.rule_share)
         self._repeat_train()
         self.updates += n
 
@@ -260,6 +301,8 @@ class DqnFleet(Fleet):
             "adam.square": networks.square,
             "target": self.target,
         }
+        if self.guide is not None and self.slots.state() is not None:  # else episodes begin anew
+            own |= self.guide.tensors()
         return {**own, **self.replay.tensors()} if with_replay else own
 
     def counters(self) -> dict[str, int]:
@@ -294,6 +337,16 @@ class _Buffers(PhaseBuffers):
         self._counter = pinned(torch.ones(2, dtype=torch.int64), device)
         self.device_counter = torch.ones(2, dtype=torch.int64, device=device)
         self.sampled = torch.zeros((fleet.n_policies, updates * settings.batch_size), dtype=torch.int32, device=device)
+        if fleet.guide is not None:
+            shape = (fleet.n_policies, settings.n_envs, fleet.slots.n_actions)
+            self.scores = pinned(torch.zeros(shape), device)
+            self.scores_array = self.scores.numpy()
+            self.device_scores = torch.zeros(shape, device=device)
+            rows = torch.ones((settings.train_freq, fleet.slots.n, shape[-1]), dtype=torch.bool)
+            self._allowed = pinned(rows, device)
+            self.allowed_array = self._allowed.numpy()
+            self.device_allowed = torch.ones(self._allowed.shape, dtype=torch.bool, device=device)
+        self._is_guided = fleet.guide is not None
         self._sent: Any = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def await_copies(self) -> None:
@@ -310,6 +363,8 @@ class _Buffers(PhaseBuffers):
         self._places.numpy()[:] = places
         self.device_records.copy_(self.records, non_blocking=True)
         self.device_places.copy_(self._places, non_blocking=True)
+        if self._is_guided:
+            self.device_allowed.copy_(self._allowed, non_blocking=True)
         self._mark_sent()
 
     def send_training(self, coefficients: NDArray[np.float32], first_draw: int, bound: int) -> None:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from legible.play import one_thread
 from legible.training.cuda_graphs import Work, pinned
+from legible.training.fleet_rules import FleetRules
 from legible.training.networks import NetworkShape
 from legible.training.random_numbers import PolicyStreams
 from legible.training.slots import RECORD_TAIL, FleetError, TrainingSlots
@@ -79,6 +80,8 @@ class Fleet(ABC):
         Where networks and experience live.
     stage
         Which training of these policies it is; another stage draws other random numbers from the same seeds.
+    rules
+        Rules that guide the policies and fade out.
     """
 
     algorithm: str
@@ -94,6 +97,7 @@ class Fleet(ABC):
         total_steps: int,
         device: torch.device | str,
         stage: int,
+        rules: FleetRules | None = None,
     ) -> None:
         n_envs: int = settings.n_envs
         if slots.n != len(seeds) * n_envs:
@@ -109,6 +113,9 @@ class Fleet(ABC):
         self.device = torch.device(device)
         self.streams = [PolicyStreams.of(seed, n_envs, stage) for seed in self.seeds]
         self.steps = self.calls = self.updates = 0
+        self.rules = rules
+        if rules is not None:
+            rules.check(slots, self.n_policies)
 
     @abstractmethod
     def phase(self) -> None:
@@ -149,6 +156,11 @@ class Fleet(ABC):
     def epsilon(self) -> float:
         """The share of calls in which a policy acts at random now; zero where that is not how it explores."""
         return 0.0
+
+    @property
+    def rule_share(self) -> float:
+        """How much rules have to say now, from 1 to 0."""
+        return 0.0 if self.rules is None else self.rules.settings.share(self.steps / self.total_steps)
 
     @property
     def done(self) -> bool:
@@ -217,6 +229,7 @@ class Fleet(ABC):
             "total_steps": self.total_steps,
             "stage": self.stage,
             "widths": list(self.shape.widths),
+            **({} if self.rules is None else {"rules": self.rules.description()}),
         }
 
     def synchronize(self) -> None:

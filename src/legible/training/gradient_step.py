@@ -11,6 +11,7 @@ from torch import Tensor
 from legible.training.adam import Adam, adam_step
 from legible.training.networks import LayerViews, NetworkShape, backward, forward, layer_views
 from legible.training.replay import Replay
+from legible.training.rules import margin_gradient
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,24 @@ class GradientStep(Protocol):
 
 
 class TorchStep:
-    """The update in PyTorch's operations: more than forty launches, against three of the fused one."""
+    """The update in PyTorch's operations: more than forty launches, against three of the fused one.
 
-    def __init__(self, networks: TrainableNetworks, replay: Replay, adam: Adam) -> None:
-        self._networks, self._replay, self._adam = networks, replay, adam
+    Parameters
+    ----------
+    networks, replay, adam
+        What learns, from what, and how.
+    margin
+        How far below the best allowed action forbidden ones must score, where the replay buffers hold which are which.
+
+    Attributes
+    ----------
+    margin_weight
+        Weight of the loss that holds this margin, a tensor of one number.
+    """
+
+    def __init__(self, networks: TrainableNetworks, replay: Replay, adam: Adam, margin: float | None = None) -> None:
+        self._networks, self._replay, self._adam, self._margin = networks, replay, adam, margin
+        self.margin_weight = torch.zeros(1, device=networks.parameters.device)
         self._layers = networks.layers()
         self.gradients = torch.zeros_like(networks.parameters)
         self._gradient_layers = layer_views(self.gradients, networks.shape)
@@ -60,7 +75,11 @@ class TorchStep:
 
     def best_actions(self, observations: Tensor, actions: Tensor) -> None:
         """Fill ``int64[N, rows]`` with the best actions in observations ``[N, rows, features]``."""
-        torch.argmax(forward(self._layers, observations)[-1], dim=2, out=actions)
+        torch.argmax(self.scores(observations), dim=2, out=actions)
+
+    def scores(self, observations: Tensor) -> Tensor:
+        """Return the Q-values ``[N, rows, actions]``."""
+        return forward(self._layers, observations)[-1]
 
     def fill_gradients(self, places: Tensor) -> None:
         """Compute the gradients of the mean Huber loss of every policy's batch."""
@@ -74,4 +93,8 @@ class TorchStep:
         # The derivative of the Huber loss is the error, cut off at ±1; the loss is a mean over the batch.
         slopes = errors.clamp_(-1.0, 1.0).div_(places.shape[1])
         output_gradient = torch.zeros_like(values[-1]).scatter_(2, actions, slopes)
+        if replay.allowed is not None and self._margin is not None:
+            allowed = replay.allowed[self._policies, wide]
+            held = margin_gradient(values[-1], allowed, self._margin)
+            output_gradient += held * (self.margin_weight / places.shape[1])
         backward(self._layers, values, output_gradient, self._gradient_layers)

@@ -14,10 +14,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -30,9 +30,11 @@ from legible.play.slots import make_space_slots
 from legible.policies import NetworkPolicy, Plain, Policy, acting, load_policy, save_policy
 from legible.training.dqn import Backend, DqnFleet, DqnSettings
 from legible.training.fleet import Fleet
+from legible.training.fleet_rules import FleetRules
 from legible.training.networks import NetworkShape, layers_of_row, row_of_layers
 from legible.training.ppo import PpoFleet, PpoSettings
 from legible.training.presets import short_name
+from legible.training.rules import RuleSettings, TrainingRules
 from legible.training.slots import FleetError, make_training_slots
 
 Settings: TypeAlias = DqnSettings | PpoSettings
@@ -41,6 +43,8 @@ EVALUATION_EPISODES = 250
 _EVALUATION_SEED = 20_250  # of the episodes on which every policy of the zoo is measured
 _EVALUATION_SLOTS = 125
 _ACTING_SLOTS = 10
+_CRITIC_SHARE = 0.05  # of the training, in which critics that begin anew learn alone
+Training = Literal["base", "extended", "rules"]
 
 
 @dataclass(frozen=True)
@@ -50,21 +54,20 @@ class Member:
     environment: EnvironmentSpec
     seed: int
     algorithm: str
-    extended: bool
+    training: Training
 
     @property
     def path(self) -> PurePosixPath:
         """Where it lies in a zoo."""
-        return self._path(self.extended)
+        return self._path("" if self.training == "base" else f"-{self.training}")
 
     @property
     def base_path(self) -> PurePosixPath:
         """Where the policy lies from which its extended training begins."""
-        return self._path(extended=False)
+        return self._path("")
 
-    def _path(self, extended: bool) -> PurePosixPath:
-        name = f"{self.seed}-extended" if extended else f"{self.seed}"
-        return PurePosixPath(short_name(self.environment.name), self.algorithm, f"{name}.safetensors")
+    def _path(self, ending: str) -> PurePosixPath:
+        return PurePosixPath(short_name(self.environment.name), self.algorithm, f"{self.seed}{ending}.safetensors")
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,12 @@ class FleetPlan:
         What rewards are multiplied by while training.
     extended
         Whether the training begins with the parameters of the policies that a first training made. The replay buffer
-        is empty, Adam is new and the exploration schedule begins again, as in a first training.
+        is empty, Adam is new and the exploration schedule begins again, as in a first training. Files hold no critics:
+        those of PPO begin anew, and learn alone for the first twentieth of the training.
+    rules
+        For each of `members`, rules that guide its extended training; none by default.
+    rule_settings
+        How rules fade out.
     """
 
     environments: tuple[EnvironmentSpec, ...]
@@ -94,6 +102,13 @@ class FleetPlan:
     total_steps: int
     reward_scale: float = 1.0
     extended: bool = False
+    rules: tuple[TrainingRules, ...] = ()
+    rule_settings: RuleSettings = field(default_factory=RuleSettings)
+
+    @property
+    def training(self) -> Training:
+        """Which training it is: the first, the paper's extended one, or one with rules."""
+        return "rules" if self.rules else "extended" if self.extended else "base"
 
     @property
     def algorithm(self) -> str:
@@ -104,7 +119,7 @@ class FleetPlan:
     def members(self) -> list[Member]:
         """The policies, in the order of the fleet."""
         return [
-            Member(environment, seed, self.algorithm, self.extended)
+            Member(environment, seed, self.algorithm, self.training)
             for environment in self.environments
             for seed in self.seeds
         ]
@@ -112,6 +127,10 @@ class FleetPlan:
     def extended_training(self) -> FleetPlan:
         """The extended training of the same policies."""
         return replace(self, extended=True)
+
+    def training_with_rules(self, rules: Sequence[TrainingRules], settings: RuleSettings | None = None) -> FleetPlan:
+        """The extended training of the same policies with rules, those of each of `members`."""
+        return replace(self, extended=True, rules=tuple(rules), rule_settings=settings or RuleSettings())
 
 
 def make_fleet(
@@ -130,7 +149,7 @@ def make_fleet(
     plan
         Which policies, and how.
     device, backend, fused
-        Where and with what the updates are computed; see `DqnFleet`.
+        Where and with what the updates are computed; see `DqnFleet`. With rules the fused kernels are not used.
     threads
         How many threads step the environments.
     zoo
@@ -143,10 +162,19 @@ def make_fleet(
         threads=threads,
     )
     seeds = [member.seed for member in plan.members]
+    rules = FleetRules(plan.rules, plan.rule_settings) if plan.rules else None
     if isinstance(plan.settings, PpoSettings):
-        if plan.extended:
-            raise FleetError("extended training is for DQN: the files of PPO policies do not hold their critics.")
-        return PpoFleet(slots, seeds, plan.settings, plan.total_steps, device=device)
+        return PpoFleet(
+            slots,
+            seeds,
+            plan.settings,
+            plan.total_steps,
+            device=device,
+            initial_actors=_initial_parameters(plan, zoo),
+            critic_steps=max(round(_CRITIC_SHARE * plan.total_steps), plan.settings.rollout) if plan.extended else 0,
+            stage=int(plan.extended),
+            rules=rules,
+        )
     return DqnFleet(
         slots,
         seeds,
@@ -157,6 +185,7 @@ def make_fleet(
         fused=fused,
         initial_parameters=_initial_parameters(plan, zoo),
         stage=int(plan.extended),
+        rules=rules,
     )
 
 
@@ -171,6 +200,11 @@ def _initial_parameters(plan: FleetPlan, zoo: str | Path | None) -> NDArray[np.f
         if not isinstance(policy, NetworkPolicy):
             raise FleetError(f"{Path(zoo) / member.base_path}: this is no plain network.")
         shape = _shape_of(policy)
+        if shape.widths[1:-1] != plan.settings.hidden:
+            raise FleetError(
+                f"{Path(zoo) / member.base_path}: its hidden layers have {shape.widths[1:-1]} units, those of the plan "
+                f"{plan.settings.hidden}."
+            )
         rows.append(row_of_layers(shape, [(layer.weight, layer.bias) for layer in policy.layers]))
     return np.stack(rows)
 
@@ -199,7 +233,7 @@ def policies_of(fleet: Fleet, plan: FleetPlan) -> list[NetworkPolicy]:
             "reward_scale": plan.reward_scale,
             "seed": member.seed,
             "steps": fleet.steps,
-            "training": "extended" if plan.extended else "base",
+            "training": plan.training,
             "trainer": "legible fleet",
         }
         policies.append(

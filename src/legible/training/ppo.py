@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from legible.training.adam import COEFFICIENT_COLUMNS, Adam, adam_step
-from legible.training.cuda_graphs import capture
+from legible.training.cuda_graphs import capture, pinned
 from legible.training.fleet import Fleet, PhaseBuffers
+from legible.training.fleet_rules import FleetRules
 from legible.training.networks import NetworkShape, backward, forward, layer_views, orthogonal_parameters
 from legible.training.random_numbers import draw_orders, draw_uniform, keys_on
+from legible.training.rules import guided_shift, margin_gradient
 from legible.training.slots import ACTION, RECORD_TAIL, REWARD, TERMINATED, TRUNCATED, FleetError, TrainingSlots
 
 _ACTOR_GAIN, _CRITIC_GAIN = 0.01, 1.0
@@ -90,6 +92,13 @@ class PpoFleet(Fleet):
         As for every `Fleet`.
     initial_parameters
         Actors' and critics' parameters ``[N, stride + stride]`` to begin with; by default fresh networks.
+    initial_actors
+        Those of the actors alone ``[N, stride]``, where critics begin anew.
+    critic_steps
+        Environment steps in which only critics learn, at the beginning.
+    rules
+        Rules that guide the policies: their logits are shifted where rules forbid actions, while they act and while
+        they learn from that (`legible.training.rules.guided_shift`).
     """
 
     algorithm = "ppo"
@@ -104,9 +113,12 @@ class PpoFleet(Fleet):
         *,
         device: torch.device | str = "cpu",
         initial_parameters: NDArray[np.float32] | None = None,
+        initial_actors: NDArray[np.float32] | None = None,
+        critic_steps: int = 0,
         stage: int = 0,
+        rules: FleetRules | None = None,
     ) -> None:
-        super().__init__(slots, seeds, settings, total_steps, device, stage)
+        super().__init__(slots, seeds, settings, total_steps, device, stage, rules)
         if settings.rollout % settings.batch_size:
             raise FleetError(
                 f"a rollout of {settings.n_steps} steps in {settings.n_envs} environments is {settings.rollout} "
@@ -119,6 +131,9 @@ class PpoFleet(Fleet):
         self._order_keys = keys_on(self.device, [s.sampling for s in self.streams])
         if initial_parameters is None:
             initial_parameters = np.stack([self._initial_row(s.network) for s in self.streams])
+        if initial_actors is not None:
+            initial_parameters[:, : self.shape.stride] = initial_actors
+        self._critic_steps = critic_steps
         self.parameters = torch.tensor(initial_parameters, device=self.device)
         self.mean, self.square = torch.zeros_like(self.parameters), torch.zeros_like(self.parameters)
         self.gradients = torch.zeros_like(self.parameters)
@@ -152,12 +167,20 @@ class PpoFleet(Fleet):
         """Play a rollout and learn from it."""
         buffers = self._buffers
         buffers.draw.fill_(self.calls * self.n_envs)
+        buffers.share.fill_(self.rule_share)
         for number in range(self.settings.n_steps):
+            if self.rules is not None:
+                buffers.allowed_array[number] = self.rules.allowed(self.slots.observations)
+                buffers.device_allowed_now.copy_(buffers.allowed[number].view_as(buffers.device_allowed_now))
             self._act()
             self.slots.step(buffers.actions_array.reshape(-1), buffers.records_array[number])
         self.calls += self.settings.n_steps
         self.steps += self.settings.rollout
         buffers.device_records.copy_(buffers.records, non_blocking=True)
+        if self.rules is not None:
+            buffers.device_allowed.copy_(buffers.allowed, non_blocking=True)
+            buffers.margin_weight.fill_(self.rules.settings.margin_weight * self.rule_share)
+        buffers.actor_learns.fill_(self.steps > self._critic_steps)
         self._repeat_estimate()
         self._train()
         # The host writes new records only when the device has read these.
@@ -167,11 +190,16 @@ class PpoFleet(Fleet):
         """From the device's observations to actions, drawn with the actor's probabilities."""
         buffers = self._buffers
         logits = forward(self._actor, buffers.device_observations)[-1]
+        if self.rules is not None:
+            logits = logits + self._shift(logits, buffers.device_allowed_now)
         reached = logits.double().softmax(dim=2).cumsum(dim=2)
         drawn = draw_uniform(self._action_keys, buffers.draw, self.n_envs)
         actions = (reached <= drawn.unsqueeze(2)).sum(dim=2)
         buffers.device_actions.copy_(actions.clamp_(max=self.slots.n_actions - 1))
         buffers.draw.add_(self.n_envs)
+
+    def _shift(self, logits: Tensor, allowed: Tensor) -> Tensor:
+        return guided_shift(logits, allowed, self._buffers.share, (0, self.slots.n_actions))
 
     def estimate_on_device(self) -> None:
         """From the records of a rollout to what the updates need: log-probabilities, advantages and returns."""
@@ -183,6 +211,12 @@ class PpoFleet(Fleet):
         tail = records[:, :, 2 * width :]
         actions = tail[:, :, ACTION].long()
         logits = forward(self._actor, inputs)[-1]
+        if self.rules is not None:
+            by_steps = buffers.device_allowed.view(s.n_steps, self.n_policies, s.n_envs, -1)
+            allowed = by_steps.permute(1, 2, 0, 3).reshape(self.n_policies, s.rollout, -1)
+            buffers.taken_allowed.copy_(allowed)
+            buffers.shift.copy_(self._shift(logits, allowed))
+            logits = logits + buffers.shift
         values = forward(self._critic, inputs)[-1].squeeze(2)
         following = forward(self._critic, records[:, :, width : 2 * width].contiguous())[-1].squeeze(2)
         by_time = (self.n_policies, s.n_envs, s.n_steps)
@@ -218,6 +252,7 @@ class PpoFleet(Fleet):
         buffers, size = self._buffers, self.settings.batch_size
         for i in range(self.settings.batches):
             self.fill_gradients(buffers.order[:, i * size : (i + 1) * size])
+            before = self.parameters[:, : self.shape.stride].clone() if self._critic_steps else None
             adam_step(
                 self.settings.optimiser(),
                 self.parameters,
@@ -226,6 +261,9 @@ class PpoFleet(Fleet):
                 self.square,
                 buffers.coefficients[i],
             )
+            if before is not None:
+                actors = self.parameters[:, : self.shape.stride]
+                actors.copy_(torch.where(buffers.actor_learns, actors, before))
 
     def fill_gradients(self, places: Tensor) -> None:
         """Compute the gradients of PPO's loss on the transitions at the places ``int64[N, batch]`` of the rollout."""
@@ -238,7 +276,9 @@ class PpoFleet(Fleet):
         advantages = (advantages - advantages.mean(dim=1, keepdim=True)) / spread
 
         actor = forward(self._actor, inputs)
-        logs = actor[-1].log_softmax(dim=2)
+        guided = self.rules is not None
+        logits = actor[-1] + buffers.shift[buffers.policies, places] if guided else actor[-1]
+        logs = logits.log_softmax(dim=2)
         probabilities = logs.exp()
         ratios = (logs.gather(2, actions).squeeze(2) - old).exp()
         clipped = ratios.clamp(1.0 - s.clip_range, 1.0 + s.clip_range)
@@ -249,6 +289,10 @@ class PpoFleet(Fleet):
         if s.ent_coef:
             entropies = -(probabilities * logs).sum(dim=2, keepdim=True)
             logit_gradient += probabilities * (logs + entropies) * (s.ent_coef / size)
+        if self.rules is not None and self.rules.settings.margin is not None:
+            allowed = buffers.taken_allowed[buffers.policies, places]
+            held = margin_gradient(actor[-1], allowed, self.rules.settings.margin)
+            logit_gradient += held * (buffers.margin_weight / size)
         backward(self._actor, actor, logit_gradient, self._actor_gradients)
 
         critic = forward(self._critic, inputs)
@@ -306,3 +350,14 @@ class _Buffers(PhaseBuffers):
         self.order = torch.arange(rollout, device=device).repeat(n, 1)
         self.coefficients = torch.ones((s.batches, COEFFICIENT_COLUMNS), device=device)
         self.policies = torch.arange(n, device=device)[:, None]
+        self.actor_learns = torch.ones(1, dtype=torch.bool, device=device)
+        self.share = torch.zeros(1, device=device)
+        self.margin_weight = torch.zeros(1, device=device)
+        if fleet.rules is not None:
+            n_actions = fleet.slots.n_actions
+            self.allowed = pinned(torch.ones((s.n_steps, fleet.slots.n, n_actions), dtype=torch.bool), device)
+            self.allowed_array = self.allowed.numpy()
+            self.device_allowed = torch.ones(self.allowed.shape, dtype=torch.bool, device=device)
+            self.device_allowed_now = torch.ones((n, s.n_envs, n_actions), dtype=torch.bool, device=device)
+            self.taken_allowed = torch.ones((n, rollout, n_actions), dtype=torch.bool, device=device)
+            self.shift = torch.zeros((n, rollout, n_actions), device=device)

@@ -3,7 +3,8 @@
 What the appendix does not name is Stable-Baselines3's default. The number of environments side by side and the scale
 of PPO's rewards in PAC-Man are not in the appendix either; they are those of the authors' programs.
 
-- `preset`: how a policy for an environment is trained, a `Preset`.
+- `preset`: how a policy for an environment is trained, a `Preset`; `pacman_preset`, `highway_preset`: for the domains
+  that have some of their own, which the domain's record names.
 - `ALGORITHMS`, `fitting_algorithms`: the algorithms, and those for a space of actions.
 - `short_name`: the name of an environment without namespace and version.
 
@@ -19,6 +20,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from gymnasium import spaces
 
+from legible.environments import domain_of, load_by_name
 from legible.errors import LegibleError
 from legible.training.continuous import ContinuousPpoSettings, SacSettings, Td3Settings
 from legible.training.dqn import DqnSettings
@@ -152,14 +154,23 @@ def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Pr
     if continuous or algorithm in {"sac", "td3"}:
         own = _CONTINUOUS.get(name.removesuffix("continuous"), {})
         return own.get(algorithm) or _OTHER_CONTINUOUS[algorithm]
-    if name.startswith("pacman"):
-        steps = 5_000_000 if name.startswith("pacmanoriginal") else 2_500_000
-        if algorithm == "dqn":
-            return Preset(PACMAN_DQN, steps)
-        return Preset(PACMAN_PPO, steps, PACMAN_PPO_REWARD_SCALE)
-    if algorithm == "dqn" and name.startswith(HIGHWAY_SCENARIOS):
-        return Preset(HIGHWAY_DQN, 500_000)
-    return Preset(DEFAULT_DQN if algorithm == "dqn" else DEFAULT_PPO, 100_000)
+    domain = domain_of(env_id)
+    shipped = load_by_name(domain.training)(env_id, algorithm) if domain is not None and domain.training else None
+    return shipped or Preset(DEFAULT_DQN if algorithm == "dqn" else DEFAULT_PPO, 100_000)
+
+
+def pacman_preset(env_id: str, algorithm: Algorithm) -> Preset:
+    """How the paper trained policies for PAC-Man."""
+    steps = 5_000_000 if short_name(env_id).startswith("PacmanOriginal") else 2_500_000
+    if algorithm == "dqn":
+        return Preset(PACMAN_DQN, steps)
+    return Preset(PACMAN_PPO, steps, PACMAN_PPO_REWARD_SCALE)
+
+
+def highway_preset(env_id: str, algorithm: Algorithm) -> Preset | None:
+    """How the paper trained policies for driving; it has DQN for four of the scenarios."""
+    fits = algorithm == "dqn" and short_name(env_id).lower().startswith(HIGHWAY_SCENARIOS)
+    return Preset(HIGHWAY_DQN, 500_000) if fits else None
 
 
 # --- Continuous actions ----------------------------------------------------------------------------------------------

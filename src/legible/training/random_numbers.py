@@ -47,6 +47,11 @@ class PolicyStreams:
         return cls(numbers[0] % 2**63, tuple(numbers[3:]), numbers[1], numbers[2])
 
 
+def guidance_key(seed: int, stage: int) -> int:
+    """The stream of the draws which episodes of a policy are guided by rules."""
+    return int(np.random.SeedSequence(seed, spawn_key=(stage, 1)).generate_state(1, np.uint64)[0])
+
+
 def keys_on(device: torch.device, keys: list[int]) -> Tensor:
     """Keys as an int64 tensor ``[N, 1]`` with the bits of the unsigned numbers."""
     return torch.tensor([[_signed(key)] for key in keys], dtype=torch.int64, device=device)

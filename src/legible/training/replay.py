@@ -32,10 +32,24 @@ class Replay:
         Discount.
     device
         Where the buffers live.
+    n_actions
+        Given where the buffers also hold which actions rules allow in each state.
+
+    Attributes
+    ----------
+    allowed
+        ``bool[N, capacity, n_actions]``, or None.
     """
 
     def __init__(
-        self, n_policies: int, n_envs: int, buffer_size: int, width: int, gamma: float, device: torch.device
+        self,
+        n_policies: int,
+        n_envs: int,
+        buffer_size: int,
+        width: int,
+        gamma: float,
+        device: torch.device,
+        n_actions: int = 0,
     ) -> None:
         self.n_envs = n_envs
         self.rows = max(buffer_size // n_envs, 1)
@@ -49,6 +63,7 @@ class Replay:
         self.rewards = torch.zeros(shape, device=device)
         self.discounts = torch.zeros(shape, device=device)
         self.targets = torch.zeros(shape, device=device)
+        self.allowed = torch.ones((*shape, n_actions), dtype=torch.bool, device=device) if n_actions else None
         self.written = 0  # rows, ever
 
     @property
@@ -89,4 +104,5 @@ class Replay:
     def tensors(self) -> dict[str, Tensor]:
         """Everything that must be kept to go on from here, but for `written`."""
         names = ("observations", "next_observations", "actions", "rewards", "discounts", "targets")
-        return {f"replay.{name}": getattr(self, name) for name in names}
+        more = () if self.allowed is None else ("allowed",)
+        return {f"replay.{name}": getattr(self, name) for name in (*names, *more)}

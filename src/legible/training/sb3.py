@@ -1,6 +1,7 @@
 """One policy with Stable-Baselines3: training with presets, checkpoints and resuming; policies as its zip files.
 
-- `train`: trains, goes on where a stopped training left off, writes a ``.zip`` and a ``.safetensors`` file.
+- `train`: trains, goes on where a stopped training left off, writes a ``.zip`` and a ``.safetensors`` file. It can
+  begin with a trained policy (the paper's extended training), and rules can guide it.
 - `export_sb3`: any policy that is a plain network as a zip that ``DQN.load`` or ``PPO.load`` accepts.
 """
 
@@ -8,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +26,13 @@ from torch import nn
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.imports import needs_extra
+from legible.play import environment_for, one_thread
 from legible.policies import (
-    Activation,
     NetworkPolicy,
     Normalisation,
     OneHot,
     Plain,
+    Policy,
     load_policy,
     save_normalisation,
     save_policy,
@@ -37,15 +41,20 @@ from legible.policies.vec_normalize import normalisation_of_vec_normalize
 from legible.streams import check_seed
 from legible.training.continuous import ContinuousPpoSettings, SacSettings, Td3Settings
 from legible.training.dqn import DqnSettings
+from legible.training.errors import TrainingError
 from legible.training.plan import EVALUATION_EPISODES, PolicyEvaluation, action_names, evaluate_policy
 from legible.training.ppo import PpoSettings
 from legible.training.presets import Algorithm, AnySettings, Preset, fitting_algorithms, preset
-from legible.training.sb3_checkpoint import Checkpoint, Model, TrainingError
+from legible.training.rules import RuleSettings, TrainingRules
+from legible.training.sb3_checkpoint import Checkpoint, Model, set_entropy_weight
+from legible.training.sb3_rules import guide_model, guided_class, let_critic_learn_first
+from legible.training.starting import StartingPoint, activation_class_of, read_start
 
 with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"):
     from stable_baselines3 import DQN, PPO, SAC, TD3
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
+    from stable_baselines3.common.running_mean_std import RunningMeanStd
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
 _DQN_NAMES = (
@@ -93,6 +102,8 @@ _KINDS: dict[type[AnySettings], tuple[type[Model], tuple[str, ...]]] = {
     Td3Settings: (TD3, (*_OFF_POLICY_NAMES, "policy_delay", "target_policy_noise", "target_noise_clip")),
 }
 _ACTING_EPISODES = 50  # policies without scores play one observation at a time
+_CRITIC_SHARE = 0.05  # of the training, in which critics that begin anew learn alone
+_ENTROPY_WEIGHT = 0.1  # of SAC at the start of an extended training where the policy's file does not tell it
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,8 @@ class TrainingResult:
         How the policy plays.
     normalisation
         The file with what observations were normalised with, if they were.
+    before
+        How the policy played with which the training began, if there was one; in the same episodes.
     """
 
     zip: Path
@@ -116,6 +129,7 @@ class TrainingResult:
     steps: int
     evaluation: PolicyEvaluation
     normalisation: Path | None = None
+    before: PolicyEvaluation | None = None
 
 
 def sb3_arguments(settings: AnySettings) -> dict[str, Any]:
@@ -141,6 +155,9 @@ def train(
     seed: int = 0,
     *,
     out: str | os.PathLike[str],
+    start: StartingPoint | str | os.PathLike[str] | Policy | None = None,
+    rules: TrainingRules | None = None,
+    rule_settings: RuleSettings | None = None,
     settings: AnySettings | None = None,
     reward_scale: float | None = None,
     long: bool = False,
@@ -169,6 +186,16 @@ def train(
     out
         Where to, without or with a suffix: ``out.zip`` and ``out.safetensors`` are written; what observations were
         normalised with, if they were, goes into ``out.normalisation.npz``, too, for the zip.
+    start
+        The trained policy with which the training begins; by default networks are fresh. Without rules that is the
+        paper's extended training: weights are taken, Adam and the replay buffer begin anew, and exploration as the
+        preset has it. Where critics are not in the policy's file, what acts stays as it is for the first twentieth of
+        the training, while new ones learn.
+    rules
+        Rules that guide exploration (`legible.training.rules`), for DQN, SAC, TD3, and PPO unless actions are
+        continuous.
+    rule_settings
+        How they fade out, and whether a margin loss holds them.
     settings
         Hyperparameters; by default the preset's.
     reward_scale
@@ -190,24 +217,61 @@ def train(
         The files, and how the policy plays.
     """
     spec = env if isinstance(env, EnvironmentSpec) else EnvironmentSpec(env)
+    if start is not None:
+        start = start if isinstance(start, StartingPoint) else read_start(_named(start), algo)
+        if start.had_rules and rules is None:
+            raise TrainingError(
+                f"{start.name}: is a guided policy. Give its rules as well (--rules {start.name}), or begin with the "
+                "network that it was made from."
+            )
+        spec, algo = environment_for(start.policy, spec), start.algorithm
     algo, continuous = choose_algorithm(spec, algo)
     plan = _preset_with(preset(spec.name, algo, continuous=continuous), algo, steps, settings, reward_scale, long=long)
+    guidance = None if rules is None else (rules, rule_settings or RuleSettings())
     stem = _stem(out)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    environments = _environments(spec, plan)
+    environments = _environments(spec, plan, start)
     try:
-        checkpoint = Checkpoint(stem, _description(spec, algo, plan, check_seed(seed)))
-        model = _new_model(environments, plan, seed, device)
+        if start is not None:
+            start.check(environments.observation_space, environments.action_space, spec.name)
+        description = {**_description(spec, algo, plan, check_seed(seed)), **_beginning(start, guidance)}
+        checkpoint = Checkpoint(stem, description)
+        model = _new_model(environments, plan, seed, device, start, guided=rules is not None)
+        if guidance is not None:
+            guide_model(model, *guidance, plan.total_steps, seed)
+        if start is not None and not start.has_critic:
+            let_critic_learn_first(model, _critic_steps(plan))
         checkpoint.restore(model)
         remaining = plan.total_steps - model.num_timesteps
         if remaining > 0:
             callback = _ProgressCallback(checkpoint, checkpoint_steps, plan.total_steps, on_progress)
-            model.learn(remaining, callback=callback, reset_num_timesteps=False)
-        trained = _finish(model, spec, algo, plan, seed, stem, n_episodes)
+            # Networks this small gain nothing from several threads, which on a busy machine wait for each other.
+            with one_thread() if device == "cpu" else nullcontext():
+                model.learn(remaining, callback=callback, reset_num_timesteps=False)
+        trained = _finish(model, spec, description, stem, n_episodes, None if start is None else start.policy)
     finally:
         environments.close()
     checkpoint.remove()
     return trained
+
+
+def _named(start: str | os.PathLike[str] | Policy) -> str | Path | Policy:
+    return Path(start) if isinstance(start, os.PathLike) else start
+
+
+def _beginning(start: StartingPoint | None, guidance: tuple[TrainingRules, RuleSettings] | None) -> dict[str, Any]:
+    """What a training began with and what guided it, as plain data; nothing for one from scratch without rules."""
+    began = {} if start is None else {"training": "extended", "from": start.description()}
+    if guidance is None:
+        return began
+    rules, settings = guidance
+    return {**began, "training": "rules", "rules": {**rules.description(), **asdict(settings)}}
+
+
+def _critic_steps(plan: Preset) -> int:
+    """For how many steps what acts waits for critics that begin anew: a twentieth, or a rollout."""
+    settings, share = plan.settings, round(_CRITIC_SHARE * plan.total_steps)
+    return max(share, settings.rollout) if isinstance(settings, PpoSettings) else settings.learning_starts + share
 
 
 def choose_algorithm(spec: EnvironmentSpec, algo: Algorithm | None) -> tuple[Algorithm, bool]:
@@ -261,7 +325,7 @@ def _stem(out: str | os.PathLike[str]) -> Path:
     return path.with_suffix("") if path.suffix in (".zip", ".safetensors") else path
 
 
-def _environments(spec: EnvironmentSpec, plan: Preset) -> VecEnv:
+def _environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint | None) -> VecEnv:
     scale = plan.reward_scale
 
     def make() -> gymnasium.Env[Any, Any]:
@@ -271,10 +335,31 @@ def _environments(spec: EnvironmentSpec, plan: Preset) -> VecEnv:
         return gymnasium.wrappers.TransformReward(env, lambda reward: scale * float(reward))
 
     environments = DummyVecEnv([make] * plan.settings.n_envs)
-    return VecNormalize(environments, gamma=plan.settings.gamma) if plan.normalised else environments
+    gamma = plan.settings.gamma
+    if start is None:
+        return VecNormalize(environments, gamma=gamma) if plan.normalised else environments
+    known = start.normalisation
+    if known is None:
+        return environments
+    wrapper = VecNormalize(
+        environments, norm_reward=plan.normalised, clip_obs=known.clip, epsilon=known.epsilon, gamma=gamma
+    )
+    statistics: Any = _FixedStatistics(shape=known.mean.shape)
+    statistics.mean, statistics.var = known.mean.copy(), known.var.copy()
+    wrapper.obs_rms = statistics
+    return wrapper
 
 
-def _new_model(environments: VecEnv, plan: Preset, seed: int, device: str) -> Model:
+class _FixedStatistics(RunningMeanStd):
+    """Statistics of observations that a network was trained with; they stay as they are."""
+
+    def update(self, arr: Any) -> None:
+        pass
+
+
+def _new_model(
+    environments: VecEnv, plan: Preset, seed: int, device: str, start: StartingPoint | None, *, guided: bool
+) -> Model:
     settings = plan.settings
     kind: type[Any] = _KINDS[type(settings)][0]
     arguments = sb3_arguments(settings)
@@ -282,7 +367,17 @@ def _new_model(environments: VecEnv, plan: Preset, seed: int, device: str) -> Mo
         n = environments.action_space.shape or (1,)
         noise = OrnsteinUhlenbeckActionNoise if settings.correlated_noise else NormalActionNoise
         arguments["action_noise"] = noise(np.zeros(n), np.full(n, settings.action_noise))
-    model: Model = kind("MlpPolicy", environments, seed=seed, device=device, **arguments)
+    if start is not None:
+        arguments["policy_kwargs"] |= start.architecture
+        if "use_sde" in arguments or start.use_sde:
+            arguments["use_sde"] = start.use_sde
+    model: Model = (guided_class(kind) if guided else kind)(
+        "MlpPolicy", environments, seed=seed, device=device, **arguments
+    )
+    if start is not None:
+        start.fill(model.policy)
+        known = start.log_entropy_weight
+        set_entropy_weight(model, math.log(_ENTROPY_WEIGHT) if known is None else known)
     return model
 
 
@@ -325,14 +420,25 @@ class _ProgressCallback(BaseCallback):
         if self.num_timesteps >= self._next:
             self._checkpoint.save(self.model)  # type: ignore[arg-type]
             self._next = (self.num_timesteps // self._every + 1) * self._every
+        self._tell()
+
+    def _on_training_end(self) -> None:
+        self._tell()
+
+    def _tell(self) -> None:
         if self._on_progress is not None:
             self._on_progress(min(self.num_timesteps, self._total), self._total)
 
 
 def _finish(
-    model: Model, spec: EnvironmentSpec, algo: Algorithm, plan: Preset, seed: int, stem: Path, n_episodes: int | None
+    model: Model,
+    spec: EnvironmentSpec,
+    description: Mapping[str, Any],
+    stem: Path,
+    n_episodes: int | None,
+    before: Policy | None,
 ) -> TrainingResult:
-    """Write the files and measure the policy that they hold."""
+    """Write the files and measure the policy that they hold, and the one that the training began with."""
     zip_file = stem.with_name(f"{stem.name}.zip")
     part = stem.with_name(f"{stem.name}.part.zip")
     model.save(part)
@@ -344,10 +450,10 @@ def _finish(
     usual = EVALUATION_EPISODES if isinstance(policy, NetworkPolicy) else _ACTING_EPISODES
     evaluation = evaluate_policy(policy, spec, n_episodes or usual)
     metadata = {
-        **_description(spec, algo, plan, seed),
-        "algorithm": algo.upper(),
+        **description,
+        "algorithm": description["algorithm"].upper(),
         "steps": model.num_timesteps,
-        "training": "base",
+        "training": description.get("training", "base"),
         "trainer": "stable-baselines3",
         "evaluation": evaluation.as_json(),
     }
@@ -358,7 +464,8 @@ def _finish(
         action_names=action_names(spec),
         env_id=spec.name,
     )
-    return TrainingResult(zip_file, file, model.num_timesteps, evaluation, normalisation)
+    began = None if before is None else evaluate_policy(before, spec, n_episodes or usual)
+    return TrainingResult(zip_file, file, model.num_timesteps, evaluation, normalisation, began)
 
 
 def _save_normalisation(model: Model, stem: Path) -> Path | None:
@@ -422,7 +529,7 @@ def _model_of(policy: NetworkPolicy) -> DQN | PPO:
     hidden = [layer.n_outputs for layer in policy.layers[:-1]]
     arguments = {
         **_known_hyperparameters(policy.metadata, kind),
-        "policy_kwargs": {"net_arch": hidden, "activation_fn": _activation_class(policy)},
+        "policy_kwargs": {"net_arch": hidden, "activation_fn": activation_class_of(policy, "the policy")},
     }
     seed = policy.metadata.get("seed")
     model: DQN | PPO = kind("MlpPolicy", env, seed=seed if isinstance(seed, int) else None, device="cpu", **arguments)
@@ -449,34 +556,6 @@ def _known_hyperparameters(metadata: Mapping[str, Any], kind: type[DQN] | type[P
         return {"buffer_size": 1} if kind is DQN else {}
     names = _DQN_NAMES if kind is DQN else _PPO_NAMES
     return {name: written[name] for name in names if name in written}
-
-
-def _activation_class(policy: NetworkPolicy) -> type[nn.Module]:
-    """The class of the hidden layers' activation; Stable-Baselines3 has one for all of them."""
-    if str(policy.layers[-1].activation) != "identity":
-        raise TrainingError(
-            f"the last layer has the activation {policy.layers[-1].activation}; none is possible there."
-        )
-    used = {layer.activation for layer in policy.layers[:-1]}
-    if not used:
-        return nn.ReLU
-    if len(used) > 1:
-        raise TrainingError(
-            f"the hidden layers have different activations ({', '.join(sorted(map(str, used)))}), which a policy of "
-            "Stable-Baselines3 cannot have."
-        )
-    wanted = used.pop()
-    for found in vars(nn).values():
-        if isinstance(found, type) and issubclass(found, nn.Module) and _is_plain(found, wanted):
-            return found
-    raise TrainingError(f"the activation {wanted} has parameters of its own, which the zip cannot hold.")
-
-
-def _is_plain(module: type[nn.Module], wanted: Activation) -> bool:
-    try:
-        return Activation.of(module) == wanted
-    except LegibleError:
-        return False
 
 
 def _spaces_of(policy: NetworkPolicy) -> tuple[spaces.Space[Any], spaces.Space[Any]]:

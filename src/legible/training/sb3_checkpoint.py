@@ -1,7 +1,7 @@
 """Checkpoints of a training with Stable-Baselines3: written whole or not at all, read without running code.
 
 - `Checkpoint`: the folder with the model, its replay buffer and what it is a checkpoint of.
-- `Model`: the models that are trained. `TrainingError`: a training that cannot be done or gone on with.
+- `Model`: the models that are trained.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from legible.errors import LegibleError
 from legible.imports import needs_extra
+from legible.training.errors import TrainingError
 
 with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"):
     from stable_baselines3 import DQN, PPO, SAC, TD3
@@ -25,10 +25,6 @@ Model: TypeAlias = DQN | PPO | SAC | TD3
 # What a model counts while it learns, beside its parameters.
 _COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num", "exploration_rate")
 _REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
-
-
-class TrainingError(LegibleError):
-    """A training that cannot be done or gone on with, or a policy that cannot be exported."""
 
 
 class Checkpoint:
@@ -90,7 +86,7 @@ class Checkpoint:
             buffer = _replay_buffer(model)
             if buffer is not None:
                 _fill(buffer, arrays_file)
-            _set_entropy_weight(model, document.get("entropy"))
+            set_entropy_weight(model, document.get("entropy"))
             for name, found in _statistics(model).items():
                 _set_statistics(found, document["statistics"][name])
         except Exception as error:  # what a damaged file raises depends on where the damage is
@@ -127,7 +123,8 @@ def _entropy_weight(model: Model) -> float | None:
     return None if weight is None else float(weight.detach())
 
 
-def _set_entropy_weight(model: Model, weight: float | None) -> None:
+def set_entropy_weight(model: Model, weight: float | None) -> None:
+    """Set it, where there is one and it is known."""
     if isinstance(model, SAC) and model.log_ent_coef is not None and weight is not None:
         with torch.no_grad():
             model.log_ent_coef.fill_(weight)

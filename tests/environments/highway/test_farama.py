@@ -221,6 +221,7 @@ class Cautious:
 def test_a_small_study_finds_rules_in_peoples_words(tmp_path):
     environment = EnvironmentSpec("farama/HighwayFast-v0", {"config": {"vehicles_count": 10, "duration": 6}})
     settings = StudySettings(
+        sources="mined,yours",
         episodes=12,
         mining=MiningSettings(lime_states=5, lime_samples=200),
         play=PlaySettings(batch=4, unit_episodes=4),

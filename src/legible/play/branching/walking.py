@@ -132,7 +132,7 @@ def compare(slots: Slots, row: int, point: Point) -> None:
     def look(shown: NDArray[Any], recorded: Any) -> None:
         agree.append(np.array_equal(shown[row], recorded, equal_nan=shown.dtype.kind == "f"))
 
-    map_arrays(look, slots.observations, point.observation)
+    map_arrays(look, slots.seen, point.observation)
     if not all(agree):
         raise differs(point.seed, point.step, "something else is seen than then")
 

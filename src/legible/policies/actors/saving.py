@@ -44,8 +44,8 @@ def describe_actor(policy: ActorPolicy) -> tuple[Arrays, dict[str, Any]]:
     """Return the tensors of an actor and, as plain data, all else but statistics and metadata."""
     tensors: Arrays = {}
     document = {
-        "observation_space": _describe_space(policy.observation_space),
-        "action_space": _describe_space(policy.action_space),
+        "observation_space": describe_space(policy.observation_space),
+        "action_space": describe_space(policy.action_space),
         "body": _describe_module(policy.body, "body", tensors),
         "head": _describe_head(policy.head, tensors),
         "squashed": policy.squashed,
@@ -63,8 +63,8 @@ def build_actor(
 ) -> ActorPolicy:
     """Make the actor that `describe_actor` described; takes its tensors out of `tensors`."""
     return ActorPolicy(
-        _build_space(document["observation_space"]),
-        _build_space(document["action_space"]),
+        build_space(document["observation_space"]),
+        build_space(document["action_space"]),
         Flatten(),
         _build_module(document["body"], "body", tensors),
         _build_head(document["head"], tensors),
@@ -79,7 +79,8 @@ def build_actor(
 # --- Spaces ----------------------------------------------------------------------------------------------------------
 
 
-def _describe_space(space: spaces.Space[Any]) -> dict[str, Any]:
+def describe_space(space: spaces.Space[Any]) -> dict[str, Any]:
+    """Return a space as plain data."""
     match space:
         case spaces.Box():
             bounds = {name: _bounds(values) for name, values in (("low", space.low), ("high", space.high))}
@@ -97,7 +98,8 @@ def _bounds(values: npt.NDArray[Any]) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values.ravel()]
 
 
-def _build_space(described: Mapping[str, Any]) -> spaces.Space[Any]:
+def build_space(described: Mapping[str, Any]) -> spaces.Space[Any]:
+    """Return the space that `describe_space` described."""
     match described["kind"]:
         case "box":
             shape, dtype = tuple(described["shape"]), np.dtype(described["dtype"])

@@ -106,9 +106,11 @@ def check_relations(
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
         # Regions of continuous actions need not be known yet: any will do to see what relations do to actions.
-        features = cut_choices(feature_space_of(env, space))
+        named = cut_choices(feature_space_of(env, space))
         for relation in relations:
-            _check_fit(relation, features)
+            _check_fit(relation, named)
+        # What relations say of derived features follows from the others, and no state can be put there.
+        features, relations = named.own, [relation.of_first(named.n_own) for relation in relations]
         inputs = CheckInputs(env, features, episodes, states, seed, on_progress)
         checker = _choose_checker(inputs)
         answers = []

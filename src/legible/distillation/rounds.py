@@ -1,0 +1,292 @@
+"""Rounds of learning: play, ask the teacher, learn, look how far it is.
+
+States come from the network's own episodes, with some of the guided policy's among them (DAgger, Ross et al. 2011):
+what a network does not do quite as its teacher leads it into states that the teacher never sees, and there, too, it
+has to know what to do.
+
+- `Player`: plays episodes of the guided policy and of networks.
+- `Learner`: the network, what it learns from, and its optimiser; `learn_in_rounds` lets it learn until it has settled.
+- `RoundCheck`: how far it is after a round; `has_settled`: when that is enough; `best_round`: which network is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from legible.distillation.checkpoint import Checkpoint, SavedRound
+from legible.distillation.losses import actions_loss, log_probabilities_loss, margin_of, values_loss
+from legible.distillation.student import Student
+from legible.distillation.teacher import Labels, Teacher, best_choices
+from legible.environments import EnvironmentSpec
+from legible.evaluation import Runner
+from legible.evaluation.recorded import RECORD_EPISODES, STEPS, RecordedEpisodes
+from legible.evaluation.units import UNGUIDED, Setup, Unit, UnitResult, cut_into_units, usual_rows
+from legible.guidance import GuidedPolicy
+from legible.play import Observations, one_thread, stage_seeds
+from legible.policies import Policy, with_choices
+from legible.settings import DistillationSettings, PlaySettings
+
+# A rise of agreement that is worth a round.
+_RISE = 0.005
+Progress = Callable[[str, int, int], None]
+"""Called as ``progress(stage, done, of)``."""
+
+
+@dataclass(frozen=True)
+class RoundCheck:
+    """How far the network is after a round, on held-out seeds.
+
+    Parameters
+    ----------
+    number
+        Of the round, from 1.
+    mean, error
+        Its mean return, with its standard error.
+    agreement
+        Share of the states of its episodes in which it does what the guided policy would.
+    steps
+        Environment steps that were played so far.
+    """
+
+    number: int
+    mean: float
+    error: float
+    agreement: float
+    steps: int
+
+    @classmethod
+    def of(cls, number: int, saved: SavedRound) -> RoundCheck:
+        """Look at what a round left."""
+        played = saved.returns[np.isfinite(saved.returns)]
+        error = float(played.std(ddof=1) / np.sqrt(len(played))) if len(played) > 1 else float("nan")
+        return cls(number, float(played.mean()), error, saved.agreement, saved.steps)
+
+
+@dataclass(frozen=True)
+class Player:
+    """Plays episodes of the guided policy, of its network alone, and of others.
+
+    Parameters
+    ----------
+    guided
+        The guided policy.
+    environment, play
+        Where, and how.
+    run
+        How units are run.
+    """
+
+    guided: GuidedPolicy
+    environment: EnvironmentSpec
+    play: PlaySettings
+    run: Runner
+
+    def setup(self, policy: Policy | None = None) -> Setup:
+        """What units share: a policy without rules; without one, the guided policy is treatment 0."""
+        space, rows = self.guided.space, usual_rows(self.play)
+        if policy is not None:
+            return Setup(with_choices(policy, space), self.environment, (), self.play, rows)
+        inner, rules = with_choices(self.guided.policy, space), self.guided.rules
+        return Setup(inner, self.environment, (rules,), self.play, rows)
+
+    def returns(
+        self, policy: Policy | None, seeds: Sequence[int], on_episodes: Callable[[int], None] | None = None
+    ) -> UnitResult:
+        """Play a policy without rules, or the guided one (None), and return how that went."""
+        units = self._units(policy, seeds, self.play.unit_episodes)
+        result: UnitResult = self.run(self.setup(policy), units, on_episodes=on_episodes)
+        return result
+
+    def record(self, policy: Policy | None, seeds: Sequence[int]) -> RecordedEpisodes:
+        """Play a policy without rules, or the guided one (None), and keep what it saw."""
+        units = self._units(policy, seeds, min(RECORD_EPISODES, self.play.unit_episodes))
+        recorded: RecordedEpisodes = self.run(self.setup(policy), units, kept=STEPS)
+        return recorded
+
+    @staticmethod
+    def _units(policy: Policy | None, seeds: Sequence[int], size: int) -> list[Unit]:
+        return cut_into_units([UNGUIDED if policy is not None else 0] * len(seeds), seeds, size)
+
+
+class Learner:
+    """A network that learns what a guided policy does.
+
+    Parameters
+    ----------
+    teacher
+        The guided policy.
+    settings
+        How it learns.
+    seed
+        Decides which states are drawn.
+    greedy
+        Whether the best choice is what is done.
+    """
+
+    def __init__(self, teacher: Teacher, settings: DistillationSettings, seed: int, *, greedy: bool) -> None:
+        self.teacher, self._settings, self._seed, self._greedy = teacher, settings, seed, greedy
+        self.student = Student(teacher.network)
+        self._optimiser = torch.optim.Adam(self.student.parameters, lr=settings.learning_rate, foreach=False)
+        self._observations: Observations | None = None
+        self._labels: Labels | None = None
+        self._margin = 1.0
+
+    def see(self, observations: Observations) -> None:
+        """Ask the teacher about states, and remember what it says; the oldest are forgotten when there are too many."""
+        labels = self.teacher.label(observations)
+        rows = labels.clear
+        observations, labels = observations[rows], labels.rows(rows)
+        if self._observations is None or self._labels is None:
+            self._margin = margin_of(torch.from_numpy(labels.targets)) if self.student.kind == "values" else 1.0
+        else:
+            observations = np.concatenate([self._observations, observations])
+            labels = Labels.concatenate([self._labels, labels])
+        kept = slice(-self._settings.most_states, None)
+        self._observations, self._labels = observations[kept], labels.rows(kept)
+
+    def learn(self, number: int, on_step: Callable[[int], None]) -> None:
+        """Take the gradient steps of a round; `on_step` is told how many there were in all rounds."""
+        assert self._labels is not None
+        settings = self._settings
+        rng = np.random.default_rng([self._seed % 2**64, number])
+        weights = np.where(self._labels.changed, settings.changed_weight, 1.0).cumsum()
+        with one_thread():
+            for step in range(settings.steps):
+                rows = np.searchsorted(weights, rng.random(settings.batch) * weights[-1], side="right")
+                loss = self._loss(np.minimum(rows, len(weights) - 1))
+                self._optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]  # PyTorch's
+                self._optimiser.step()
+                on_step((number - 1) * settings.steps + step + 1)
+
+    def _loss(self, rows: NDArray[np.intp]) -> torch.Tensor:
+        assert self._observations is not None
+        assert self._labels is not None
+        student = self.student
+        outputs = student.outputs(student.inputs(self._observations[rows]))
+        targets, choices = (torch.from_numpy(column[rows]) for column in self._labels[:2])
+        if student.kind == "values":
+            changed = torch.from_numpy(self._labels.changed[rows])
+            return values_loss(outputs, targets, choices[:, 0], changed, self._margin)
+        if student.kind == "log-probabilities":
+            return log_probabilities_loss(outputs, targets, choices, greedy=self._greedy)
+        return actions_loss(outputs, targets, torch.from_numpy(student.spread))
+
+    def saved(self, returns: NDArray[np.float64], agreement: float, steps: int) -> SavedRound:
+        """Return what the next round needs."""
+        states = [self._optimiser.state[parameter] for parameter in self.student.parameters]
+        moments = [[state[name].numpy().copy() for state in states] for name in ("exp_avg", "exp_avg_sq")]
+        return SavedRound(self.student.weights(), (moments[0], moments[1]), returns, agreement, steps)
+
+    def restore(self, saved: SavedRound, number: int) -> None:
+        """Be as after a round."""
+        self.student.load(saved.weights)
+        for i, parameter in enumerate(self.student.parameters):
+            self._optimiser.state[parameter] = {
+                "step": torch.tensor(float(number * self._settings.steps)),
+                "exp_avg": torch.from_numpy(saved.moments[0][i].copy()),
+                "exp_avg_sq": torch.from_numpy(saved.moments[1][i].copy()),
+            }
+
+
+def learn_in_rounds(
+    learner: Learner,
+    player: Player,
+    checkpoint: Checkpoint,
+    settings: DistillationSettings,
+    seed: int,
+    *,
+    progress: Progress,
+    on_round: Callable[[RoundCheck], None],
+) -> list[SavedRound]:
+    """Let a network learn until it has settled, and return what every round left.
+
+    Parameters
+    ----------
+    learner, player
+        The network, and who plays.
+    checkpoint
+        Rounds that are there are not learned again; their episodes are played again for their states.
+    settings, seed
+        How many episodes and steps, and which.
+    progress, on_round
+        Who is told how many gradient steps are taken, and how far the network is.
+    """
+    rounds: list[SavedRound] = []
+    known = checkpoint.rounds()
+    of = settings.rounds * settings.steps
+    while len(rounds) < settings.rounds and not has_settled(rounds, settings.patience):
+        number = len(rounds) + 1
+        steps = _see_round(learner, player, settings, seed, number)
+        if number <= len(known):
+            saved = known[number - 1]
+            learner.restore(saved, number)
+        else:
+            learner.learn(number, lambda step: progress("distillation", step, of))
+            saved = _checked(learner, player, settings, seed, steps + (rounds[-1].steps if rounds else 0))
+            checkpoint.save_round(number, saved)
+        rounds.append(saved)
+        on_round(RoundCheck.of(number, saved))
+    progress("distillation", of, of)
+    return rounds
+
+
+def _see_round(learner: Learner, player: Player, settings: DistillationSettings, seed: int, number: int) -> int:
+    """Play the episodes of a round, and let the learner see their states; returns how many steps that took."""
+    seeds = stage_seeds(seed, "distillation", (number - 1) * settings.episodes, settings.episodes)
+    own = 0 if number == 1 else round((1.0 - settings.guided_share) * settings.episodes)
+    parts: list[tuple[Policy | None, list[int]]] = [(learner.student.policy(), seeds[:own]), (None, seeds[own:])]
+    steps = 0
+    for policy, some in parts:
+        if some:
+            recorded = player.record(policy, some)
+            learner.see(recorded.observations)
+            steps += int(recorded.result.lengths.sum())
+    return steps
+
+
+def _checked(learner: Learner, player: Player, settings: DistillationSettings, seed: int, steps: int) -> SavedRound:
+    """Look how far the network is, on held-out seeds."""
+    seeds = stage_seeds(seed, "distillation check", 0, settings.check_episodes)
+    recorded = player.record(learner.student.policy(), seeds)
+    share = agreement(learner.teacher, recorded)
+    return learner.saved(recorded.result.returns, share, steps + int(recorded.result.lengths.sum()))
+
+
+def agreement(teacher: Teacher, recorded: RecordedEpisodes) -> float:
+    """Return the share of recorded states in which the policy does what the guided policy would."""
+    labels = teacher.label(recorded.observations)
+    same = (best_choices(recorded.scores, teacher.starts) == labels.choices).all(axis=1)
+    return float(same[labels.clear].mean()) if labels.clear.any() else 1.0
+
+
+def has_settled(rounds: Sequence[SavedRound], patience: int) -> bool:
+    """Whether neither return nor agreement rose for so many rounds."""
+    best, agreed, idle = -np.inf, -np.inf, 0
+    for saved in rounds:
+        mean = float(np.nanmean(saved.returns))
+        rises = mean > best or saved.agreement > agreed + _RISE
+        best = max(best, mean)
+        agreed = saved.agreement if saved.agreement > agreed + _RISE else agreed
+        idle = 0 if rises else idle + 1
+    return idle >= patience
+
+
+def best_round(rounds: Sequence[SavedRound]) -> int:
+    """Return the place of the round to keep.
+
+    The best return on held-out seeds; of those whose return is not worse than that by more than the standard error of
+    the difference, the one that agrees most with the guided policy.
+    """
+    returns = np.stack([saved.returns for saved in rounds])
+    returns = returns[:, np.isfinite(returns).all(axis=0)]
+    best = returns[int(returns.mean(axis=1).argmax())]
+    missing = best - returns
+    errors = missing.std(axis=1, ddof=1) / np.sqrt(returns.shape[1]) if returns.shape[1] > 1 else np.zeros(len(rounds))
+    good = missing.mean(axis=1) <= errors
+    return max(np.flatnonzero(good).tolist(), key=lambda place: (rounds[place].agreement, -place))

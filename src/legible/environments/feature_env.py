@@ -1,0 +1,237 @@
+"""Environments that show rows of features, with a memory of each episode.
+
+- `FeatureEnv`: a wrapper around one environment; `FeatureVectorEnv`: around a native batch.
+- `FeaturedSpec`: an `EnvironmentSpec` whose environments are wrapped so; `with_features`: the spec for a map.
+- `plain_environment`: an environment without the rows of features; `feature_map_of`: what rules see of one.
+
+A policy is shown its own columns of the rows by `legible.play.RowPolicy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, SupportsFloat, cast
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from legible.environments.array_envs import SavedRows
+from legible.environments.feature_map import FeatureMap, is_flat
+from legible.environments.feature_readers import ObservationReader, flatten_observation, is_named_code
+from legible.environments.spec import Env, EnvironmentSpec
+
+_ONE = np.zeros(1, np.bool_)
+
+
+class FeatureEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment that shows rows of features; see `legible.environments.FeatureMap`.
+
+    At the end of an episode, where nothing is decided any more, features keep their last values.
+
+    Parameters
+    ----------
+    env
+        The environment.
+    features
+        What rules see of it.
+
+    Attributes
+    ----------
+    shown
+        The observation itself.
+    """
+
+    def __init__(self, env: Env, features: FeatureMap) -> None:
+        super().__init__(env)
+        # What never changes is not copied with the state of the episode (see `legible.play.branching.own_state`).
+        self._cached_map = features
+        self.observation_space = features.row_space
+        derived = features.space.derived
+        self._memory = None if derived is None else derived.new_memory(1)
+        self._row = np.zeros(features.width, np.float32)
+        self.shown: Any = None
+
+    @property
+    def feature_map(self) -> FeatureMap:
+        """What rules see."""
+        return self._cached_map
+
+    @property
+    def feature_space(self) -> Any:
+        """Names of features and actions."""
+        return self._cached_map.space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._show(observation, info, fresh=True, over=False), info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Take a step."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if self._memory is not None:
+            derived = self._cached_map.space.derived
+            assert derived is not None
+            derived.act(self._memory, np.asarray(action) - getattr(self.env.action_space, "start", 0))
+        over = bool(terminated or truncated)
+        return self._show(observation, info, fresh=False, over=over), reward, terminated, truncated, info
+
+    def _show(self, observation: Any, info: dict[str, Any], *, fresh: bool, over: bool) -> NDArray[np.float32]:
+        mapped, row = self._cached_map, self._row.copy()
+        own = mapped.space.n_own
+        if not mapped.reader.holds_observation:
+            row[mapped.shown] = flatten_observation(mapped.observation_space, observation)
+        if not over or isinstance(mapped.reader, ObservationReader):
+            row[:own] = mapped.reader.read(observation, info, self.env)
+        if not over and self._memory is not None and mapped.space.derived is not None:
+            row[own : len(mapped.space)] = mapped.space.derived.compute(row[None, :own], self._memory, _ONE | fresh)[0]
+        self._row, self.shown = row, observation
+        return row.copy()
+
+
+class FeatureVectorEnv(VectorEnv[Any, Any, Any]):
+    """A native batch that shows its observations with derived features after them.
+
+    Parameters
+    ----------
+    envs
+        The batch, as `EnvironmentSpec.make_batch` makes it.
+    features
+        What rules see of it: the observation and derived features.
+    """
+
+    seeds_each_episode = True
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any], features: FeatureMap) -> None:
+        derived = features.space.derived
+        assert derived is not None
+        self._envs, self._derived, self.feature_map = envs, derived, features
+        self.num_envs = envs.num_envs
+        self.metadata = envs.metadata
+        self.leaves_finished = bool(getattr(envs.unwrapped, "leaves_finished", False))
+        self.single_observation_space = features.row_space
+        self.single_action_space = envs.single_action_space
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = envs.action_space
+        self.feature_space = features.space
+        self._own = features.space.n_own
+        self._first = getattr(envs.single_action_space, "start", 0)
+        self._memory = derived.new_memory(self.num_envs)
+        self._rows = np.zeros((self.num_envs, features.width), np.float32)
+        copies = ("save_rows", "restore_rows", "reseed_rows")
+        if not all(callable(getattr(envs.unwrapped, name, None)) for name in copies):
+            self.save_rows = self.restore_rows = self.reseed_rows = None  # type: ignore[assignment]
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Start all episodes, or those that ``options["reset_mask"]`` marks."""
+        mask = (options or {}).get("reset_mask")
+        begun = np.ones(self.num_envs, np.bool_) if mask is None else np.asarray(mask).copy()
+        observations, infos = self._envs.reset(seed=seed, options=options)
+        self._show(observations, begun, fresh=True)
+        return self._rows, infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take a step in every row."""
+        observations, rewards, terminated, truncated, infos = self._envs.step(actions)
+        self._derived.act(self._memory, np.asarray(actions) - self._first)
+        self._show(observations, ~(terminated | truncated), fresh=False)
+        return self._rows, rewards, terminated, truncated, infos
+
+    def _show(self, observations: Any, rows: NDArray[np.bool_], *, fresh: bool) -> None:
+        own = np.asarray(observations, np.float32).reshape(self.num_envs, self._own)
+        self._rows[:, : self._own] = own
+        memory = self._memory[rows]
+        self._rows[rows, self._own :] = self._derived.compute(own[rows], memory, np.full(len(memory), fresh))
+        self._memory[rows] = memory
+
+    def observations(self) -> NDArray[np.float32]:
+        """Return what all episodes show."""
+        return self._rows
+
+    def save_rows(self, rows: NDArray[np.intp]) -> SavedRows:
+        """Copy the whole states of some episodes, with their random streams and what is remembered of them."""
+        inner = cast("Any", self._envs.unwrapped).save_rows(rows)
+        return (*inner[:-1], self._memory[rows], self._rows[rows])
+
+    def restore_rows(self, rows: NDArray[np.intp], saved: SavedRows) -> None:
+        """Put episodes into copied states."""
+        *inner, memory, shown = saved
+        cast("Any", self._envs.unwrapped).restore_rows(rows, (*inner, shown[:, : self._own]))
+        self._memory[rows] = memory
+        self._rows[rows] = shown
+
+    def reseed_rows(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
+        """Let what is random in some episodes from here on come from the streams of seeds."""
+        cast("Any", self._envs.unwrapped).reseed_rows(rows, seeds)
+
+    def close_extras(self, **options: Any) -> None:
+        """Close the batch."""
+        self._envs.close(**options)
+
+
+@dataclass(frozen=True)
+class FeaturedSpec(EnvironmentSpec):
+    """What it takes to make an environment that shows rows of features.
+
+    Parameters
+    ----------
+    features
+        What rules see of it.
+    """
+
+    features: FeatureMap | None = None
+
+    @property
+    def plain(self) -> EnvironmentSpec:
+        """The environment as it is."""
+        return EnvironmentSpec(**{f.name: getattr(self, f.name) for f in fields(EnvironmentSpec)})
+
+    @property
+    def named_code(self) -> tuple[str, ...]:
+        """What would be imported because this spec names it."""
+        assert self.features is not None
+        text = self.features.reader.text
+        return (*super().named_code, *((text,) if is_named_code(text) else ()))
+
+    def make(self, **more: Any) -> Env:
+        """Make one environment."""
+        assert self.features is not None
+        return FeatureEnv(self.plain.make(**more), self.features)
+
+    def make_batch(self, n: int) -> VectorEnv[Any, Any, Any] | None:
+        """Make n environments in one, where features are computed from the observation alone."""
+        assert self.features is not None
+        if not isinstance(self.features.reader, ObservationReader):
+            return None
+        envs = self.plain.make_batch(n)
+        return None if envs is None else FeatureVectorEnv(envs, self.features)
+
+
+def with_features(spec: EnvironmentSpec, features: FeatureMap) -> EnvironmentSpec:
+    """Return the spec of an environment whose rows rules can read: as it is, where rules see the observation itself."""
+    if is_flat(features):
+        return spec
+    return FeaturedSpec(spec.name, spec.arguments, spec.wrappers, features)
+
+
+def plain_environment(environment: EnvironmentSpec | Env) -> EnvironmentSpec | Env:
+    """Return an environment without the rows of features around it."""
+    if isinstance(environment, FeaturedSpec):
+        return environment.plain
+    return environment.env if isinstance(environment, FeatureEnv) else environment
+
+
+def feature_map_of(environment: EnvironmentSpec | Env) -> FeatureMap | None:
+    """Return what rules see of an environment that shows rows of features; None for any other."""
+    if isinstance(environment, FeaturedSpec):
+        return environment.features
+    if isinstance(environment, gymnasium.Env) and environment.has_wrapper_attr("feature_map"):
+        found: FeatureMap = environment.get_wrapper_attr("feature_map")
+        return found
+    return None

@@ -1,0 +1,333 @@
+"""A small language for features that are computed from others: arithmetic, comparison, and a memory of the episode.
+
+- `parse_expression`: reads the text of an expression, or says in one line what is wrong with it; an `Expression`.
+- `Step`: what expressions are evaluated on: the values of a step, and what is remembered of earlier ones.
+
+The language is a part of Python's, read by Python's own parser and never run as code: numbers, names of features and
+actions, ``+ - * / % **``, comparisons, ``and or not``, and the functions ``min max abs clip previous change since``.
+``last_action`` is the number of the action that was taken last, −1 before the first.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.errors import did_you_mean
+from legible.features.names import FeatureError
+
+LAST_ACTION = "last_action"
+"""The action that was taken last; where actions have several parts, ``last_action.PART``."""
+LONGEST_EXPRESSION = 1000
+MOST_POWER = 8.0
+
+Values = NDArray[np.float64]
+
+
+@dataclass
+class Step:
+    """What expressions are evaluated on, a row an episode.
+
+    Parameters
+    ----------
+    values
+        By name, the values that are known in this step: ``float64[n]``.
+    memory
+        What is remembered of earlier steps: ``float64[n, columns]``; evaluation puts in what is remembered from here.
+    fresh
+        Which rows are at the first step of their episode, where nothing is remembered: ``bool[n]``.
+    """
+
+    values: dict[str, Values]
+    memory: Values
+    fresh: NDArray[np.bool_]
+
+
+Evaluate = Callable[[Step], Values]
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """An expression that can be evaluated.
+
+    Parameters
+    ----------
+    text
+        As it was written.
+    names
+        The names that it uses, in the order of their appearance.
+    memory
+        How many columns of memory it uses, from the column on that it was parsed with.
+    is_condition
+        Whether its value is 1 (yes) or 0 (no).
+    same_as
+        The name whose values it takes as they are or were: ``previous(x)`` has those of x. "" for any other.
+    evaluate
+        Computes its values, ``float64[n]``; moves the memory on.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    memory: int
+    is_condition: bool
+    same_as: str
+    evaluate: Evaluate = field(repr=False)
+
+
+class _WrongExpressionError(Exception):
+    """What is wrong with an expression, without saying which."""
+
+
+def parse_expression(
+    text: str, where: str, *, constants: Mapping[str, float] | None = None, first: int = 0
+) -> Expression:
+    """Read an expression.
+
+    Parameters
+    ----------
+    text
+        The expression.
+    where
+        What errors call it.
+    constants
+        Names that stand for a number, such as those of actions. Other names are looked up when it is evaluated.
+    first
+        The first column of memory that is free.
+
+    Examples
+    --------
+    >>> closing = parse_expression("gap / max(1, -change(gap))", "closing")
+    >>> closing.names, closing.memory
+    (('gap',), 1)
+    >>> step = Step({"gap": np.array([8.0])}, np.array([[12.0]]), np.array([False]))
+    >>> closing.evaluate(step).tolist()
+    [2.0]
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise FeatureError(f"{where}: an expression is expected, got {text!r}.")
+    if len(text) > LONGEST_EXPRESSION:
+        raise FeatureError(f"{where}: the expression has {len(text)} letters; {LONGEST_EXPRESSION} are the most.")
+    reader = _Reader(constants or {}, first)
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        evaluate = reader.read(tree)
+    except SyntaxError as error:
+        raise FeatureError(f"{where}: {text!r} cannot be read: {error.msg}.") from error
+    except (_WrongExpressionError, RecursionError, MemoryError, ValueError) as error:
+        raise FeatureError(f"{where}: {text!r}: {error or 'is nested too deeply'}.") from error
+    names = tuple(dict.fromkeys(reader.names))
+    return Expression(text, names, reader.memory - first, _is_condition(tree), _same_as(tree), evaluate)
+
+
+def _is_condition(tree: ast.expr) -> bool:
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "previous" and tree.args:
+        return _is_condition(tree.args[0])
+    return isinstance(tree, (ast.Compare, ast.BoolOp)) or (
+        isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not)
+    )
+
+
+def _same_as(tree: ast.expr) -> str:
+    while isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "previous" and tree.args:
+        tree = tree.args[0]
+    return _name_of(tree) or ""
+
+
+def _name_of(tree: ast.expr) -> str | None:
+    """The name that stands at a place: ``gap``, ``food.north``, or in quotes where it holds other letters."""
+    if isinstance(tree, ast.Name):
+        return tree.id
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
+        return tree.value
+    if isinstance(tree, ast.Attribute):
+        before = _name_of(tree.value)
+        return None if before is None else f"{before}.{tree.attr}"
+    return None
+
+
+_ARITHMETIC: Mapping[type, Callable[[Values, Values], Values]] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+}
+_COMPARISONS: Mapping[type, Callable[[Values, Values], NDArray[np.bool_]]] = {
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
+    ast.Eq: np.equal,
+    ast.NotEq: np.not_equal,
+}
+_SIGNS: Mapping[type, Callable[[Values], Values]] = {
+    ast.USub: np.negative,
+    ast.UAdd: np.positive,
+    ast.Not: lambda values: (values == 0.0).astype(np.float64),
+}
+# Functions, and how many arguments they take.
+_FUNCTIONS: Mapping[str, tuple[int, int]] = {
+    **{"min": (2, 8), "max": (2, 8), "abs": (1, 1), "clip": (3, 3)},
+    **{"previous": (1, 1), "change": (1, 1), "since": (1, 1)},
+}
+
+
+class _Reader:
+    """Turns Python's syntax tree into functions on arrays, and refuses all that the language has not."""
+
+    def __init__(self, constants: Mapping[str, float], first: int) -> None:
+        self.constants = constants
+        self.names: list[str] = []
+        self.memory = first
+
+    def read(self, tree: ast.expr) -> Evaluate:
+        name = _name_of(tree)
+        if name is not None:
+            return self._name(name)
+        match tree:
+            case ast.Constant(value=bool() | int() | float() as value):
+                return _constant(float(value))
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in _SIGNS:
+                inner, sign = self.read(operand), _SIGNS[type(op)]
+                return lambda step: sign(inner(step))
+            case ast.BinOp(left=left, op=op, right=right):
+                return self._binary(left, op, right)
+            case ast.BoolOp() | ast.Compare():
+                return self._condition(tree)
+            case ast.Call():
+                return self._call(tree)
+        raise _WrongExpressionError(f"{ast.unparse(tree)!r} is nothing that this language knows")
+
+    def _condition(self, tree: ast.BoolOp | ast.Compare) -> Evaluate:
+        if isinstance(tree, ast.Compare):
+            return self._comparison([tree.left, *tree.comparators], tree.ops)
+        return self._logic(isinstance(tree.op, ast.And), tree.values)
+
+    def _name(self, name: str) -> Evaluate:
+        if name in self.constants:
+            return _constant(self.constants[name])
+        self.names.append(name)
+        return lambda step: step.values[name]
+
+    def _binary(self, left: ast.expr, op: ast.operator, right: ast.expr) -> Evaluate:
+        first, second = self.read(left), self.read(right)
+        if type(op) in _ARITHMETIC:
+            function = _ARITHMETIC[type(op)]
+            return lambda step: function(first(step), second(step))
+        written = ast.unparse(right)
+        if isinstance(op, (ast.Div, ast.Mod)):
+            if isinstance(right, ast.Constant) and right.value == 0:
+                raise _WrongExpressionError("it divides by zero")
+            divide: Callable[[Values, Values], Values] = np.divide if isinstance(op, ast.Div) else np.mod
+            return lambda step: _divided(divide, first(step), second(step), written)
+        if isinstance(op, ast.Pow):
+            if not isinstance(right, ast.Constant) or not isinstance(right.value, (int, float)):
+                raise _WrongExpressionError("the power must be a number")
+            if not 0 <= right.value <= MOST_POWER:
+                raise _WrongExpressionError(f"the power must lie between 0 and {MOST_POWER:g}")
+            return lambda step: np.power(first(step), second(step))
+        raise _WrongExpressionError(f"the operator in {ast.unparse(ast.BinOp(left, op, right))!r} is not known")
+
+    def _logic(self, all_of: bool, values: Sequence[ast.expr]) -> Evaluate:
+        parts = [self.read(value) for value in values]
+        combine: Callable[..., NDArray[np.bool_]] = np.logical_and if all_of else np.logical_or
+
+        def evaluate(step: Step) -> Values:
+            found = parts[0](step) != 0.0
+            for part in parts[1:]:  # all are evaluated: what is remembered must not depend on the values
+                found = combine(found, part(step) != 0.0)
+            return found.astype(np.float64)
+
+        return evaluate
+
+    def _comparison(self, operands: Sequence[ast.expr], ops: Sequence[ast.cmpop]) -> Evaluate:
+        for op in ops:
+            if type(op) not in _COMPARISONS:
+                raise _WrongExpressionError("values are compared with < <= > >= == !=")
+        functions = [_COMPARISONS[type(op)] for op in ops]
+        parts = [self.read(operand) for operand in operands]
+
+        def evaluate(step: Step) -> Values:
+            values = [part(step) for part in parts]
+            found = np.ones(len(step.fresh), np.bool_)
+            for function, one, two in zip(functions, values, values[1:], strict=False):
+                found &= function(one, two)
+            return found.astype(np.float64)
+
+        return evaluate
+
+    def _call(self, tree: ast.Call) -> Evaluate:
+        name = _name_of(tree.func) or ast.unparse(tree.func)
+        if name not in _FUNCTIONS:
+            hint = did_you_mean(name, _FUNCTIONS) or f" The functions are {', '.join(_FUNCTIONS)}."
+            raise _WrongExpressionError(f"there is no function {name!r}.{hint.removesuffix('.')}")
+        least, most = _FUNCTIONS[name]
+        if tree.keywords or not least <= len(tree.args) <= most:
+            needs = str(least) if least == most else f"{least} to {most}"
+            raise _WrongExpressionError(f"{name} takes {needs} values, got {len(tree.args) + len(tree.keywords)}")
+        parts = [self.read(argument) for argument in tree.args]
+        if name in {"previous", "change", "since"}:
+            column, self.memory = self.memory, self.memory + 1
+            return _REMEMBERING[name](parts[0], column)
+        if name == "abs":
+            return lambda step: np.abs(parts[0](step))
+        if name == "clip":
+            return lambda step: np.minimum(np.maximum(parts[0](step), parts[1](step)), parts[2](step))
+        function: Callable[[Values, Values], Values] = np.minimum if name == "min" else np.maximum
+        return lambda step: _folded(function, (part(step) for part in parts))
+
+
+def _constant(value: float) -> Evaluate:
+    return lambda step: np.full(len(step.fresh), value)
+
+
+def _folded(function: Callable[[Values, Values], Values], values: Iterator[Values]) -> Values:
+    found = next(values)
+    for value in values:
+        found = function(found, value)
+    return found
+
+
+def _divided(divide: Callable[[Values, Values], Values], value: Values, by: Values, written: str) -> Values:
+    if (by == 0.0).any():
+        raise FeatureError(f"divides by zero: {written} is 0 there; keep it from that, for example with max(1, …)")
+    return divide(value, by)
+
+
+def _previous(inner: Evaluate, column: int) -> Evaluate:
+    def evaluate(step: Step) -> Values:
+        now = inner(step)
+        before = np.where(step.fresh, now, step.memory[:, column])
+        step.memory[:, column] = now
+        return before
+
+    return evaluate
+
+
+def _change(inner: Evaluate, column: int) -> Evaluate:
+    def evaluate(step: Step) -> Values:
+        now = inner(step)
+        change = np.where(step.fresh, 0.0, now - step.memory[:, column])
+        step.memory[:, column] = now
+        return change
+
+    return evaluate
+
+
+def _since(inner: Evaluate, column: int) -> Evaluate:
+    def evaluate(step: Step) -> Values:
+        before = np.where(step.fresh, 0.0, step.memory[:, column])
+        steps = np.where(inner(step) != 0.0, 0.0, before + 1.0)
+        step.memory[:, column] = steps
+        return steps
+
+    return evaluate
+
+
+_REMEMBERING: Mapping[str, Callable[[Evaluate, int], Evaluate]] = {
+    "previous": _previous,
+    "change": _change,
+    "since": _since,
+}

@@ -1,0 +1,93 @@
+"""A names file to begin with: `names_toml` writes what is known of features and actions, for a person to edit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from legible.features.space import Action, Feature, FeatureSpace
+
+_HEAD = """\
+# Names of features and actions, in the order of their numbers. Edit what stands here, and give it as --names FILE.
+# words: what a feature measures ("the distance to the car ahead"), what an action does ("brake").
+# kind: "numeric" features are compared interval by interval, "categorical" ones value by value.
+# values: whole phrases for particular values, { 0 = "the road is free", 1 = "the road is blocked" }.
+"""
+_DERIVED = """
+# Features that are computed from others, with a memory of the episode; see docs/features.md.
+# [derived]
+# before = "last_action"
+# closing = "gap / max(1, -change(gap))"
+"""
+
+
+def names_toml(space: FeatureSpace) -> str:
+    r"""Return a space as the text of a names file.
+
+    >>> print(names_toml(FeatureSpace.of(["gap"], ["Go"])).split("\n\n")[1])
+    [[features]]
+    name = "gap"
+    kind = "numeric"
+    words = ""
+    """
+    parts = [_HEAD, *(_feature(feature) for feature in space.features if not feature.expression)]
+    if space.is_discrete:
+        parts += [_action(action) for action in space.actions]
+    else:
+        parts.append(_groups(space))
+    derived = [feature for feature in space.features if feature.expression]
+    parts.append(_derived(derived) if derived else _DERIVED.lstrip("\n"))
+    return "\n".join(parts)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _numbers(numbers: Iterable[float]) -> str:
+    return f"[{', '.join(repr(value).removesuffix('.0') for value in numbers)}]"
+
+
+def _feature(feature: Feature) -> str:
+    lines = [
+        "[[features]]",
+        f"name = {_text(feature.name)}",
+        f'kind = "{feature.kind}"',
+        f"words = {_text(feature.words)}",
+    ]
+    if feature.values:
+        entries = (
+            f"{_text(repr(value).removesuffix('.0'))} = {_text(words)}" for value, words in feature.values.items()
+        )
+        lines.append(f"values = {{ {', '.join(entries)} }}")
+    if feature.group:
+        lines.append(f"group = {_text(feature.group)}")
+    if feature.sentinels:
+        lines.append(f"sentinels = {_numbers(feature.sentinels)}")
+    if feature.cuts is not None:
+        lines.append(f"cuts = {_numbers(feature.cuts)}")
+    if feature.least is not None:
+        lines.append(f"least = {feature.least!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _action(action: Action) -> str:
+    return f"[[actions]]\nname = {_text(action.name)}\nwords = {_text(action.words)}\n"
+
+
+def _groups(space: FeatureSpace) -> str:
+    """The choices of actions that are made of several parts, or continuous."""
+    lines = [
+        "# Choices of each part of an action; regions of continuous ones are cut by what the policy does.",
+        "[groups]",
+    ]
+    for group in space.groups:
+        names = [name.removeprefix(f"{group.name}.") for name in space.action_names[group.choices]]
+        lines.append(f"{_text(group.name)} = {json.dumps(names, ensure_ascii=False)}")
+    return "\n".join(lines) + "\n"
+
+
+def _derived(features: Iterable[Feature]) -> str:
+    lines = ["[derived]"]
+    lines += [f"{_text(feature.name)} = {_text(feature.expression)}" for feature in features]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,103 @@
+"""What a guided policy needs to turn observations into the rows of features that its rules see.
+
+- `rows_of`: the rows of observations, with the memory of their episodes; `remember_actions`: moves the memory on.
+- `features_to_dict`, `features_from_dict`: what rules see, as plain data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from legible.environments import FeatureMap
+from legible.environments.feature_readers import FeatureReader, FunctionReader, InfoReader, flatten_observation
+from legible.errors import LegibleError
+from legible.features import FeatureSpace
+from legible.play import Observations
+from legible.policies.actors.saving import build_space, describe_space
+
+
+def rows_of(
+    features: FeatureMap, observation: Any, state: Any, episode_start: Any
+) -> tuple[Observations, bool, NDArray[np.float64] | None]:
+    """Return the rows of an observation or of a batch, whether it was a single one, and the memory of the episodes.
+
+    Parameters
+    ----------
+    features
+        What rules see.
+    observation, state, episode_start
+        As ``predict`` of Stable-Baselines3 takes them. Without a state, episodes begin.
+    """
+    if features.needs:
+        raise LegibleError(
+            f"the rules see features that are read from {features.needs}, which predict is not given; play in a "
+            "legible.GuidedEnv, which can look there."
+        )
+    single, parts = _observations(features.observation_space, observation)
+    own = np.stack([features.reader.read(part, {}, None) for part in parts])
+    rows = np.zeros((len(parts), features.width), np.float32)
+    rows[:, : own.shape[1]] = own
+    if not features.reader.holds_observation:
+        rows[:, features.shown] = [flatten_observation(features.observation_space, part) for part in parts]
+    derived = features.space.derived
+    if derived is None:
+        return rows, single, None
+    memory = derived.new_memory(len(parts)) if state is None else np.array(state[0][0], np.float64)
+    if memory.shape != (len(parts), derived.width):
+        raise LegibleError(f"the state is of {len(memory)} episodes, but there are {len(parts)} observations.")
+    begun = np.ones(len(parts), np.bool_)
+    if state is not None:
+        begun = np.zeros(len(parts), np.bool_) if episode_start is None else np.asarray(episode_start, np.bool_).ravel()
+    rows[:, own.shape[1] : len(features.space)] = derived.compute(own, memory, begun)
+    return rows, single, memory
+
+
+def remember_actions(features: FeatureMap, memory: NDArray[np.float64] | None, actions: NDArray[Any]) -> None:
+    """Put the actions that were chosen into the memory of the episodes."""
+    if memory is not None and features.space.derived is not None:
+        features.space.derived.act(memory, actions)
+
+
+def _observations(space: spaces.Space[Any], observation: Any) -> tuple[bool, list[Any]]:
+    """Observations one by one, and whether there was only one, as such."""
+    if isinstance(space, spaces.Dict):
+        if not isinstance(observation, Mapping) or not set(space.spaces) <= set(observation):
+            raise LegibleError(f"an observation has the entries {', '.join(space.spaces)}.")
+        key = next(iter(space.spaces))
+        if np.shape(observation[key]) == (space[key].shape or ()):
+            return True, [observation]
+        return False, [{k: observation[k][i] for k in space.spaces} for i in range(len(observation[key]))]
+    array, shape = np.asarray(observation), tuple(space.shape or ())
+    width = int(np.prod(shape))
+    if array.shape == shape or (array.ndim <= 1 and array.size == width):
+        return True, [array]
+    if not array.size or array.size % width:
+        raise LegibleError(f"an observation has {width} numbers, got an array of shape {array.shape}.")
+    return False, list(array.reshape(-1, width))
+
+
+def features_to_dict(features: FeatureMap) -> dict[str, Any]:
+    """Return where features are read from, as plain data."""
+    reader = features.reader
+    described: dict[str, Any] = {"observations": describe_space(features.observation_space)}
+    match reader:
+        case InfoReader():
+            return {**described, "info": list(reader.names)}
+        case FunctionReader():
+            return {**described, "function": reader.name, "names": list(reader.names)}
+    raise LegibleError("rules that see entries of a dictionary cannot be written to a file.")
+
+
+def features_from_dict(described: Mapping[str, Any], space: FeatureSpace) -> FeatureMap:
+    """Read what `features_to_dict` wrote. A function that it names is not imported: see `FunctionReader.trusted`."""
+    reader: FeatureReader
+    if "info" in described:
+        reader = InfoReader(tuple(described["info"]))
+    else:
+        reader = FunctionReader(str(described["function"]), tuple(described["names"]), trusted=False)
+    return FeatureMap(space, reader, build_space(described["observations"]))

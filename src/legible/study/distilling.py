@@ -1,0 +1,172 @@
+"""From a study, or the file of a guided policy, to a network without rules.
+
+- `distil`: `legible.distil`; `distillation_settings_for`: how a network learns when nobody says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from legible.distillation import Distillation, RoundCheck, distil_policy, write_network
+from legible.distillation.distil import check_distillable, check_output
+from legible.engines import Engine
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.guidance import GuidedPolicy
+from legible.play import environment_for
+from legible.policies import Policy, load_policy
+from legible.settings import DistillationSettings, PlaySettings
+from legible.study.estimate import is_native, settings_for
+from legible.study.running import Progress, ignore_progress
+from legible.study.study import Study
+
+
+class _Source(NamedTuple):
+    """A guided policy, where and how it plays, and the seed of its study."""
+
+    guided: GuidedPolicy
+    environment: EnvironmentSpec
+    play: PlaySettings
+    seed: int
+    time_limit: float | None = None
+
+
+def distil(
+    source: str | Path | Study | GuidedPolicy,
+    out: str | Path | None = None,
+    *,
+    environment: str | EnvironmentSpec | None = None,
+    seed: int | None = None,
+    settings: DistillationSettings | None = None,
+    engine: Engine | None = None,
+    trust: bool = False,
+    force: bool = False,
+    progress: Progress = ignore_progress,
+    on_round: Callable[[RoundCheck], None] | None = None,
+) -> Distillation:
+    """Make a network without rules that does what a guided policy does: same architecture, started from its weights.
+
+    Stopped at any time, it goes on after its last whole round when it is called again with the same arguments: rounds
+    are kept in a folder beside the output until that is written.
+
+    Parameters
+    ----------
+    source
+        A study or its folder, whose steps up to the guided policy are done if they are missing; or a guided policy or
+        its file.
+    out
+        Where the network goes: ``.zip`` for Stable-Baselines3, or ``.safetensors``. Without, nothing is written.
+    environment
+        Where a guided policy plays, by default the environment that its file names; a study has its own.
+    seed
+        Decides everything that is random; by default the study's, or 0.
+    settings
+        How it learns; by default fewer episodes in environments without a vector form.
+    engine
+        Where episodes run; by default the study's, or this process. The result does not depend on it.
+    trust
+        Whether to import what a study's folder names.
+    force
+        Whether a file that is there is overwritten.
+    progress, on_round
+        Who is told how far it is.
+
+    Examples
+    --------
+    >>> import legible
+    >>> found = legible.distil("studies/small", "network.zip")  # doctest: +SKIP
+    >>> found.comparison.kept.share  # doctest: +SKIP
+    0.98
+    """
+    target = None if out is None else Path(out)
+    if target is not None:
+        _check_name(target)
+    found, its_engine = _source_of(source, environment, trust=trust, engine=engine, progress=progress)
+    checkpoint = None if target is None else target.with_name(f"{target.name}.distil")
+    check_distillable(found.guided, found.environment)
+    if target is not None and checkpoint is not None:
+        check_output(target, found.guided.network)
+        if target.exists() and not force and not checkpoint.exists():
+            raise LegibleError(f"{target}: is there already; use another name, or --force to overwrite it.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+    distilled = distil_policy(
+        found.guided,
+        found.environment,
+        seed=found.seed if seed is None else seed,
+        settings=distillation_settings_for(settings, found.environment),
+        play=found.play,
+        engine=its_engine,
+        time_limit=found.time_limit,
+        checkpoint=checkpoint,
+        force=force,
+        progress=progress,
+        on_round=on_round or (lambda _: None),
+    )
+    if target is not None and checkpoint is not None:
+        write_network(distilled.policy, target)
+        _remove(checkpoint)
+    return distilled
+
+
+def distillation_settings_for(
+    settings: DistillationSettings | None, environment: EnvironmentSpec
+) -> DistillationSettings:
+    """Return settings, by default those that suit an environment."""
+    usual = DistillationSettings()
+    return settings or (usual if is_native(environment) else usual.for_single_environments())
+
+
+def _check_name(target: Path) -> None:
+    """Refuse a name before a study is opened, and hours before it is needed."""
+    if target.suffix not in (".zip", ".safetensors"):
+        raise LegibleError(
+            f"{target}: a network is written as .zip (for Stable-Baselines3) or .safetensors, not '{target.suffix}'."
+        )
+
+
+def _remove(checkpoint: Path) -> None:
+    for path in checkpoint.iterdir():
+        path.unlink()
+    checkpoint.rmdir()
+
+
+def _source_of(
+    source: Any, environment: str | EnvironmentSpec | None, *, trust: bool, engine: Engine | None, progress: Progress
+) -> tuple[_Source, Engine | None]:
+    if isinstance(source, str | Path) and Path(source).is_dir():
+        source = Study.open(source, trust=trust, engine=engine, progress=progress)
+    if isinstance(source, Study):
+        if environment is not None:
+            raise LegibleError(f"the study in {source.folder} has its environment already.")
+        return _of_study(source), engine or source.engine
+    guided = load_policy(source) if isinstance(source, str | Path) else source
+    if not isinstance(guided, GuidedPolicy):
+        name = source if isinstance(source, str | Path) else type(source).__name__
+        raise LegibleError(f"{name}: is no guided policy and no folder of a study: it has no rules to distil.")
+    spec = _environment_of(guided, environment)
+    return _Source(guided, spec, settings_for(spec).play, 0), engine
+
+
+def _of_study(study: Study) -> _Source:
+    improvement = study.improve()
+    if not len(improvement.composition):
+        raise LegibleError(
+            f"{study.folder}: no rules helped the policy, so there is nothing to distil ('legible run {study.folder}' "
+            "says more)."
+        )
+    settings = study.settings
+    return _Source(study.guided_policy(), study.environment, settings.play, study.seed, settings.time_limit or None)
+
+
+def _environment_of(guided: GuidedPolicy, environment: str | EnvironmentSpec | None) -> EnvironmentSpec:
+    network: Policy = guided.network
+    if environment is None:
+        known = getattr(network, "env_id", None)
+        if known is None:
+            raise LegibleError("the file of this guided policy does not name its environment; give it (--env).")
+        written = getattr(network, "metadata", {}).get("environment")
+        environment = EnvironmentSpec(known, dict(written.get("arguments", {})) if isinstance(written, dict) else {})
+    spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
+    return environment_for(network, spec)

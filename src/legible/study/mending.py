@@ -1,0 +1,466 @@
+"""Mending in rounds: study a policy, distil what helped into its network, study that, until a round confirms nothing.
+
+- `mend`: does it, in one folder; `Mending` is what comes of it.
+- `MendedRound`: what one round found; `study_steps`: what its study cost.
+
+The folder holds ``round-1``, ``round-2``, … (each the folder of a study), ``network-1.safetensors``, … (what each round
+left, with its figures in a ``.json`` beside it), ``mended.safetensors`` (the best of them), ``mend.json`` and
+``report.html``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from legible.distillation import Distillation, RoundCheck
+from legible.distillation.student import why_not_distilled
+from legible.engines import Engine, LocalProcesses
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.evaluation import Sample
+from legible.evaluation.figures import effects, figures
+from legible.evaluation.statistics import Effect
+from legible.evaluation.units import (
+    RETURNS,
+    UNGUIDED,
+    Setup,
+    UnitResult,
+    cut_into_units,
+    run_units,
+    usual_rows,
+)
+from legible.features import FeatureSpace
+from legible.files import read_json, sha256_of, write_json
+from legible.formatting import confidence_interval, in_words, number
+from legible.play import stage_seeds
+from legible.policies import Policy, load_policy
+from legible.rules import Rule, RuleSet, describe_rule_set
+from legible.settings import DistillationSettings, PlaySettings
+from legible.study.comparison import alike
+from legible.study.distilling import distil, distillation_settings_for
+from legible.study.folder import StudyFolder, UnitFiles
+from legible.study.inputs import load_policy_for, read_inputs
+from legible.study.running import Progress, ignore_progress
+from legible.study.study import Study
+
+ROUNDS = 3
+_REPORT = "legible.report.rounds:write_rounds"  # the report knows mending, so mending knows it by its name only
+
+
+@dataclass(frozen=True)
+class MendedRound:
+    """What one round found, as plain data.
+
+    Parameters
+    ----------
+    number
+        Of the round, from 1.
+    tested, rules
+        How many rule sets were tested, and how many rules the guided policy has.
+    confirmed
+        The weaknesses that fresh seeds confirm, in words.
+    came_back
+        Those of them that an earlier round had confirmed already.
+    guided
+        How much better the guided policy was on the study's fresh seeds: mean, low, high.
+    distilled
+        What `legible.distillation.Distillation.to_dict` says; None where nothing was distilled.
+    steps
+        Environment steps that the study took (`study_steps`), and learning.
+    """
+
+    number: int
+    tested: int
+    rules: int
+    confirmed: tuple[str, ...]
+    came_back: tuple[str, ...]
+    guided: Mapping[str, float]
+    distilled: Mapping[str, Any] | None
+    steps: int
+
+    @property
+    def is_better(self) -> bool:
+        """Whether its network is better than the policy that the round began with, beyond doubt."""
+        return self.distilled is not None and self.distilled["differences"]["distilled"]["mean"]["low"] > 0.0
+
+
+@dataclass(frozen=True)
+class Mending:
+    """What mending in rounds came to.
+
+    Parameters
+    ----------
+    folder
+        Where everything lies.
+    environment, policy_name, seed
+        What was mended.
+    rounds
+        What each round found.
+    results
+        On common seeds that chose nothing: the policy, then the network of every round that left one.
+    best
+        The place of the best of them, by other seeds; 0 is the policy itself.
+    stopped
+        Why there are no more rounds.
+    """
+
+    folder: Path
+    environment: EnvironmentSpec
+    policy_name: str
+    seed: int
+    rounds: tuple[MendedRound, ...]
+    results: tuple[UnitResult, ...]
+    best: int
+    stopped: str
+
+    def effect(self, place: int, against: int) -> Effect:
+        """How much better one of the networks is than another, on common seeds."""
+        return self.effects(place, against)["mean"]
+
+    def effects(self, place: int, against: int) -> dict[str, Effect]:
+        """The same by every objective."""
+        return effects(self.results, self.results[place], self.results[against])
+
+    @property
+    def file(self) -> Path | None:
+        """The file of the best network; None where that is the policy itself."""
+        return self.folder / "mended.safetensors" if self.best else None
+
+    def verdict(self) -> str:
+        """Say in plain sentences what came of it."""
+        means = [number(Sample.of(result).mean) for result in self.results]
+        if not self.best:
+            return f"No network is better than the policy, which returns {means[0]}. {self.stopped}"
+        effect = self.effect(self.best, 0)
+        difference = confidence_interval(effect.mean, effect.low, effect.high)
+        doubt = "" if effect.low > 0.0 else ", which may be chance"
+        return (
+            f"The network of round {self.best} returns {means[self.best]}, the policy {means[0]}: {difference}{doubt}. "
+            f"{self.stopped}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "folder": str(self.folder),
+            "environment": self.environment.name,
+            "policy": self.policy_name,
+            "seed": self.seed,
+            "verdict": self.verdict(),
+            "stopped": self.stopped,
+            "best": self.best,
+            "file": None if self.file is None else str(self.file),
+            "rounds": [asdict(found) for found in self.rounds],
+            "networks": [self._network(place) for place in range(len(self.results))],
+            "steps": sum(found.steps for found in self.rounds),
+        }
+
+    def _network(self, place: int) -> dict[str, Any]:
+        result = self.results[place]
+        sample = Sample.of(result)
+        told = {name: figure._asdict() for name, figure in figures(result).items() if name != "mean"}
+        more = {}
+        if place:
+            more = {
+                "against_base": asdict(self.effect(place, 0)),
+                "against_last": asdict(self.effect(place, place - 1)),
+            }
+        return {"round": place, "mean": sample.mean, "error": sample.error, "episodes": len(result), **told, **more}
+
+
+def mend(
+    folder: str | Path,
+    environment: str | EnvironmentSpec | None = None,
+    policy: str | Path | Policy | None = None,
+    *,
+    rounds: int | None = None,
+    seed: int = 0,
+    distillation: DistillationSettings | None = None,
+    reports: bool = True,
+    engine: Engine | None = None,
+    trust: bool = False,
+    progress: Progress = ignore_progress,
+    on_round: Callable[[RoundCheck], None] | None = None,
+    on_mended: Callable[[MendedRound], None] | None = None,
+    **study: Any,
+) -> Mending:
+    """Study a policy, distil the guided policy into its network, study that network, and so on.
+
+    It ends after so many rounds, when a round confirms no weakness, or when a network is not better than the one that
+    its round began with. Everything is kept in the folder; stopped at any time, it goes on when it is called again.
+
+    Parameters
+    ----------
+    folder
+        Where everything is kept. A folder that holds something else is refused.
+    environment, policy
+        As for `legible.Study`; without them, the folder of a mending that was begun is gone on with.
+    rounds
+        Rounds at most, by default 3; a mending that was begun goes on to as many as it was begun with.
+    seed
+        Decides everything that is random. Every round's study has a seed of its own that follows from it.
+    distillation
+        How networks learn.
+    reports
+        Whether the report of every round's study and that over all rounds are written.
+    engine
+        Where episodes run; by default processes on all cores.
+    trust
+        Whether to import what the folder of a mending names.
+    progress, on_round, on_mended
+        Who is told how far it is.
+    study
+        Everything else that `legible.Study` takes.
+    """
+    place = Path(folder)
+    if rounds is not None and rounds < 1:
+        raise LegibleError(f"mending takes at least one round, got {rounds}.")
+    if environment is None or policy is None:
+        begun = _begun(place, trust=trust)
+        environment, policy, seed = begun.pop("environment"), begun.pop("policy"), begun.pop("seed")
+        known = read_json(place / "mend.json", advice="use another folder")["distillation"]
+        distillation = distillation or (None if known is None else DistillationSettings(**known))
+        study = {**begun, **study}
+    spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
+    options = {name: study[name] for name in ("typed",) if name in study}
+    loaded = load_policy_for(spec, policy, options=study.get("policy_options"), **options)
+    problem = why_not_distilled(getattr(loaded, "network", loaded))
+    if problem is not None:
+        raise LegibleError(f"this policy cannot be mended: {problem}.")
+    rounds = _claim(place, seed, distillation, rounds)
+    with _locked(place), engine or LocalProcesses() as running:
+        work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, reports, study)
+        found: list[MendedRound] = []
+        stopped = ""
+        while not stopped:
+            found.append(work.round(len(found) + 1))
+            if on_mended is not None:
+                on_mended(found[-1])
+            stopped = _why_stopped(found, rounds)
+        return work.finish(loaded, tuple(found), stopped)
+
+
+def _begun(place: Path, *, trust: bool) -> dict[str, Any]:
+    """What a mending was begun with."""
+    if not (place / "mend.json").is_file() or not Study.is_in(place / "round-1"):
+        raise LegibleError(f"{place}: holds no mending that was begun; give ENV and POLICY.")
+    name, arguments = read_inputs(StudyFolder(place / "round-1"), policy=None, trust=trust, most_failed=None)
+    own = place / "round-1" / "policy.safetensors"
+    # The study keeps a copy, which a name such as zoo:NAME tells more about.
+    return {**arguments, "policy": name if name.startswith("zoo:") else own if own.exists() else arguments["policy"]}
+
+
+def _claim(place: Path, seed: int, distillation: DistillationSettings | None, rounds: int | None) -> int:
+    """Make the folder that of a mending, or check that it is; returns how many rounds there are at most."""
+    file = place / "mend.json"
+    identity = {"seed": seed, "distillation": None if distillation is None else asdict(distillation)}
+    if file.is_file():
+        kept = read_json(file, advice="use another folder")
+        if {name: kept.get(name) for name in identity} != identity:
+            raise LegibleError(
+                f"{place}: holds a mending with another seed or other settings of distillation; use another folder."
+            )
+        asked = rounds or int(kept["asked"])
+        write_json(file, {**kept, "asked": asked})
+        return asked
+    if place.exists() and any(place.iterdir()):
+        raise LegibleError(f"{place}: is no folder of a mending, and not empty; use another folder.")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LegibleError(f"{place}: cannot be made ({error.strerror}).") from error
+    asked = rounds or ROUNDS
+    write_json(file, {**identity, "asked": asked})
+    return asked
+
+
+class _locked:  # noqa: N801 (used as a function)
+    """Keep other processes from mending in the same folder."""
+
+    def __init__(self, place: Path) -> None:
+        self._place, self._lock = place, FileLock(place / "lock", timeout=0)
+
+    def __enter__(self) -> None:
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise LegibleError(f"{self._place}: another process is mending here.") from None
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def _why_stopped(found: Sequence[MendedRound], rounds: int) -> str:
+    last = found[-1]
+    if not last.confirmed:
+        return f"Round {last.number} confirms no weakness any more." if last.number > 1 else "No weakness is confirmed."
+    if last.distilled is None:
+        return f"In round {last.number} no composition of rules helped."
+    if not last.is_better:
+        return f"The network of round {last.number} is not shown to be better than the one that the round began with."
+    return (
+        f"{in_words(rounds).capitalize()} round{'s were' if rounds > 1 else ' was'} asked for."
+        if last.number >= rounds
+        else ""
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Does the rounds of a mending."""
+
+    place: Path
+    environment: EnvironmentSpec
+    policy: str | Path | Policy
+    seed: int
+    distillation: DistillationSettings | None
+    engine: Engine
+    progress: Progress
+    on_round: Callable[[RoundCheck], None] | None
+    reports: bool
+    study_arguments: Mapping[str, Any]
+    confirmed: dict[int, list[RuleSet]] = field(default_factory=dict)
+
+    def study(self, number: int) -> Study:
+        """The study of a round."""
+        policy = self.policy if number == 1 else self.network(number - 1)
+        arguments = dict(self.study_arguments)
+        if number > 1:
+            arguments["policy_options"] = None  # of the policy that was given
+        return Study(
+            self.place / f"round-{number}",
+            self.environment,
+            policy,
+            seed=self.seed + number - 1,
+            engine=self.engine,
+            progress=self.progress,
+            **arguments,
+        )
+
+    def network(self, number: int) -> Path:
+        """The file of the network that a round left."""
+        return self.place / f"network-{number}.safetensors"
+
+    def round(self, number: int) -> MendedRound:
+        """Do one round, or read what was done."""
+        study = self.study(number)
+        improvement = study.improve()
+        if self.reports and not (study.folder / "report.html").exists():
+            study.run()
+        evaluation = study.evaluation
+        confirmed = self.confirmed[number] = [verdict.rule_set for verdict in evaluation.confirmed]
+        distilled = self._distil(study, number) if confirmed and len(improvement.composition) else None
+        effect, learned = improvement.effect, 0 if distilled is None else distilled["steps"]
+        earlier = [rule_set for one in range(1, number) for rule_set in self.confirmed[one]]
+        return MendedRound(
+            number=number,
+            tested=len(evaluation.verdicts),
+            rules=len(improvement.composition),
+            confirmed=_words(confirmed, study.space),
+            came_back=_words([one for one in confirmed if _is_known(one, earlier)], study.space),
+            guided={"mean": effect.mean, "low": effect.low, "high": effect.high},
+            distilled=distilled,
+            steps=study_steps(study) + learned,
+        )
+
+    def _distil(self, study: Study, number: int) -> dict[str, Any]:
+        file = self.network(number)
+        told = file.with_suffix(".json")
+        if told.exists() and file.exists():
+            return read_json(told, sha256_of(file), "delete it and the network beside it")
+        found: Distillation = distil(
+            study,
+            file,
+            settings=self.distillation,
+            engine=self.engine,
+            force=file.exists(),  # it was written, and its figures were not
+            progress=self.progress,
+            on_round=self.on_round,
+        )
+        write_json(told, json.loads(json.dumps(found.to_dict())), sha256_of(file))
+        return found.to_dict()
+
+    def finish(self, base: Policy, found: tuple[MendedRound, ...], stopped: str) -> Mending:
+        """Play the policy and all networks on common seeds, choose the best, and write what came of it."""
+        networks = [self.network(one.number) for one in found if one.distilled is not None]
+        policies: list[Policy] = [base, *(load_policy(file) for file in networks)]
+        study = self.study(1)
+        prints = [study.fingerprint, *(sha256_of(file) for file in networks)]
+        episodes = distillation_settings_for(self.distillation, study.environment).final_episodes
+        halves = []
+        for half in range(2):  # the first chooses the best, the second is quoted
+            seeds = stage_seeds(self.seed, "rounds", half * episodes, episodes)
+            halves.append([self._play(study, *pair, seeds) for pair in zip(policies, prints, strict=True)])
+        best = int(np.argmax([float(np.nanmean(result.returns)) for result in halves[0]]))
+        if best:
+            shutil.copyfile(networks[best - 1], part := self.place / ".mended.part")
+            part.replace(self.place / "mended.safetensors")
+        else:
+            (self.place / "mended.safetensors").unlink(missing_ok=True)
+        name = str(StudyFolder(study.folder).read()["about"]["policy"])  # as it was given first
+        mending = Mending(self.place, study.environment, name, self.seed, found, tuple(halves[1]), best, stopped)
+        kept = read_json(self.place / "mend.json", advice="use another folder")
+        identity = {name: kept[name] for name in ("seed", "distillation", "asked")}
+        write_json(self.place / "mend.json", {**identity, **json.loads(json.dumps(mending.to_dict()))})
+        if self.reports:
+            module, _, function = _REPORT.partition(":")
+            getattr(importlib.import_module(module), function)(mending)
+        return mending
+
+    def _play(self, study: Study, policy: Policy, fingerprint: str, seeds: Sequence[int]) -> UnitResult:
+        play: PlaySettings = study.settings.play
+        setup = Setup(replace_policy(study.setup(), policy), study.environment, (), play, usual_rows(play))
+        units = cut_into_units([UNGUIDED] * len(seeds), seeds, play.unit_episodes)
+        return run_units(
+            setup,
+            units,
+            engine=self.engine,
+            store=UnitFiles(self.place / RETURNS.name, RETURNS.kind),
+            fingerprint=hashlib.sha256(fingerprint.encode()).hexdigest(),
+            time_limit=study.settings.time_limit or None,
+            stage="rounds",
+            on_episodes=lambda done: self.progress("rounds", done, len(seeds)),
+        )
+
+
+def replace_policy(setup: Setup, policy: Policy) -> Policy:
+    """Return a policy as one that plays in a setup."""
+    from legible.policies import ChoicePolicy, acting  # noqa: PLC0415
+
+    inner = setup.policy
+    return replace(inner, policy=acting(policy)) if isinstance(inner, ChoicePolicy) else policy
+
+
+def _words(rule_sets: Sequence[RuleSet], space: FeatureSpace) -> tuple[str, ...]:
+    return tuple(describe_rule_set(rule_set, space, "advice") for rule_set in rule_sets)
+
+
+def _is_known(rule_set: RuleSet, others: Sequence[RuleSet]) -> bool:
+    """Whether one of the others says the same."""
+    return any(alike(_head(rule_set), _head(other)) for other in others)
+
+
+def _head(rule_set: RuleSet) -> Rule:
+    return rule_set.source or rule_set.rules[0]
+
+
+def study_steps(study: Study) -> int:
+    """Return how many environment steps a study took up to the guided policy, about.
+
+    Experiences, tests and the final figure are counted; the steps of the composition follow from its episodes.
+    """
+    improvement = study.improvement
+    final = [int(result.lengths.sum()) for result in improvement.final_blocks.results]
+    length = final[-1] / max(1, len(improvement.final_blocks.results[-1]))
+    composed = (1 + len(improvement.steps)) * study.settings.improvement.episodes * length
+    return int(study.experiences.lengths.sum()) + study.evaluation.steps + round(composed) + sum(final)

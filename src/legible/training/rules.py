@@ -1,0 +1,340 @@
+"""Rules in training: what they leave, how they fade out, and the loss that holds them.
+
+- `TrainingRules`: the rules, of a guided policy, a study's folder or a text file (`read_rules`).
+- `RuleSettings`: how fast they fade out, and whether a margin loss holds them.
+- `RuleMasks`: which choices the rules allow in the states of a batch.
+- `guided_shift`: what is added to the logits of a policy so that it follows the rules in a share of its actions.
+- `margin_loss`, `margin_gradient`: how far forbidden choices score above where they should.
+
+All that an algorithm asks of rules is which choices they *allow* in a state (Algorithm 1): the enforced one where
+positive rules agree on one, else all that no negative rule blocks, else all. So enforcing and blocking are one case:
+the margin loss ``max(0, max over forbidden (score + margin) − max over allowed score)`` is that of DQfD where a choice
+is enforced, and puts a blocked choice a margin below the best one else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numba import njit
+from numpy.typing import NDArray
+from torch import Tensor
+
+from legible.environments import Env, EnvironmentSpec, resolve_names
+from legible.errors import LegibleError
+from legible.features import FeatureSpace, is_cut
+from legible.guidance import GuidedPolicy
+from legible.guidance.kernel import guide_row
+from legible.rules import CompiledRules, RuleSet, parse_rule
+from legible.settings import Enforce, Precedence
+from legible.training.errors import TrainingError
+
+_LEAST_SHIFT = -1e4  # stands for −∞: probabilities are zero, and zero times it is zero
+_MOST_TEXT_BYTES = 1_000_000
+
+
+class RuleLayer(NamedTuple):
+    """Rules that guide together, and which win where they conflict."""
+
+    rules: RuleSet
+    precedence: Precedence
+
+
+@dataclass(frozen=True)
+class RuleSettings:
+    """How rules fade out of a training.
+
+    Parameters
+    ----------
+    fade
+        The share of the training over which guidance falls, in a straight line, from 1 to 0.
+    margin
+        How far below the best choice that rules allow those that they forbid must score; None for no such loss. Scores
+        are Q-values for DQN, logits for PPO, and depths in a region, in spreads of the dimension, for SAC and TD3.
+    margin_weight
+        Weight of that loss; it fades out with the rules.
+
+    Examples
+    --------
+    >>> settings = RuleSettings(fade=0.5)
+    >>> [settings.share(done) for done in (0.0, 0.25, 0.5, 1.0)]
+    [1.0, 0.5, 0.0, 0.0]
+    """
+
+    fade: float = 0.5
+    margin: float | None = None
+    margin_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.fade <= 1.0:
+            raise TrainingError(f"rules fade out over a share of the training above 0, at most 1, not {self.fade}.")
+        if self.margin is not None and not 0.0 <= self.margin < np.inf:
+            raise TrainingError(f"the margin is a number that is not below 0, not {self.margin}.")
+        if not 0.0 <= self.margin_weight < np.inf:
+            raise TrainingError(f"the weight of the margin loss is not below 0, not {self.margin_weight}.")
+
+    def share(self, done: float) -> float:
+        """How much rules have to say after this share of the training: 1 at first, 0 when they have faded out."""
+        return max(0.0, 1.0 - done / self.fade)
+
+
+@dataclass(frozen=True)
+class TrainingRules:
+    """Rules that guide a training.
+
+    Parameters
+    ----------
+    layers
+        Rules, the innermost first: a guided policy that was guided again has several.
+    space
+        Names of features and actions, with the regions of continuous ones.
+    enforce
+        What a continuous action becomes that rules move into another region.
+    """
+
+    layers: tuple[RuleLayer, ...]
+    space: FeatureSpace
+    enforce: Enforce = "typical"
+
+    def __post_init__(self) -> None:
+        for layer in self.layers:
+            for rule in layer.rules.rules:
+                rule.check(self.space)
+        if not is_cut(self.space):
+            raise TrainingError("continuous actions must be cut into regions before rules can speak of them.")
+
+    @classmethod
+    def of(cls, guided: GuidedPolicy) -> TrainingRules:
+        """The rules of a guided policy."""
+        layers: list[RuleLayer] = []
+        policy = guided
+        while True:
+            layers.insert(0, RuleLayer(policy.rules, policy.precedence))
+            if not isinstance(policy.policy, GuidedPolicy):
+                return cls(tuple(layers), guided.space, guided.enforce)
+            policy = policy.policy
+
+    @property
+    def n_rules(self) -> int:
+        """How many rules there are."""
+        return sum(len(layer.rules) for layer in self.layers)
+
+    def description(self) -> dict[str, Any]:
+        """The rules as plain data: what tells a training with them from others."""
+        layers = [{"rules": layer.rules.text(self.space), "precedence": layer.precedence} for layer in self.layers]
+        return {"layers": layers, **({} if self.space.is_discrete else {"enforce": self.enforce})}
+
+
+class RuleMasks:
+    """Which choices rules allow, for policies side by side with rules of their own each.
+
+    Parameters
+    ----------
+    rules
+        The rules of every policy, which have the same numbers of features and choices.
+
+    Examples
+    --------
+    >>> space = FeatureSpace.of(["gap"], ["Brake", "Go", "Turn"])
+    >>> rules = RuleSet((parse_rule("+Brake <- gap < 5", space), parse_rule("-Turn <- gap < 9", space)))
+    >>> masks = RuleMasks([TrainingRules((RuleLayer(rules, "positive"),), space)])
+    >>> masks.allowed(np.array([[3.0], [8.0], [10.0]], np.float32)).astype(int).tolist()
+    [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    """
+
+    def __init__(self, rules: Sequence[TrainingRules]) -> None:
+        layers = [layer for each in rules for layer in each.layers]
+        self._compiled = CompiledRules.compile([layer.rules for layer in layers])
+        self._negative_first = np.array([layer.precedence == "negative" for layer in layers], np.bool_)
+        self._first_layers = np.cumsum([0, *(len(each.layers) for each in rules)], dtype=np.int64)
+        self.starts = rules[0].space.group_starts
+        self.n_policies, self.n_choices = len(rules), int(self.starts[-1])
+
+    def allowed(self, observations: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Return ``bool[n, choices]`` for observations ``[n, features]``, of which all policies have as many.
+
+        Where everything is blocked, rules have no say, and everything is allowed.
+        """
+        rows = np.ascontiguousarray(observations, np.float32).reshape(len(observations), -1)
+        found = np.empty((len(rows), self.n_choices), np.bool_)
+        each = len(rows) // self.n_policies
+        _mark_allowed(self._compiled, self._first_layers, self._negative_first, each, rows, self.starts, found)
+        return found
+
+
+@njit(cache=True, nogil=True)
+def _mark_allowed(
+    rules: CompiledRules,
+    first_layers: NDArray[np.int64],
+    negative_first: NDArray[np.bool_],
+    rows_each: int,
+    observations: NDArray[np.float32],
+    starts: NDArray[np.int64],
+    allowed: NDArray[np.bool_],
+) -> None:
+    """Fill `allowed`; row i is one of policy i // rows_each, whose layers of rules are applied one after the other."""
+    n_choices = allowed.shape[1]
+    marks = np.empty((2, n_choices), np.bool_)
+    scores = np.empty(n_choices, np.float64)
+    for i in range(observations.shape[0]):
+        policy = i // rows_each
+        scores[:] = 0.0
+        for layer in range(first_layers[policy], first_layers[policy + 1]):
+            guide_row(rules, layer, observations[i], negative_first[layer], scores, starts, marks)
+        for g in range(starts.size - 1):
+            left = scores[starts[g] : starts[g + 1]].max() > -np.inf
+            for a in range(starts[g], starts[g + 1]):
+                allowed[i, a] = scores[a] > -np.inf or not left
+
+
+# --- What algorithms do with them ------------------------------------------------------------------------------------
+
+
+def guided_shift(logits: Tensor, allowed: Tensor, share: Tensor, starts: Sequence[int]) -> Tensor:
+    """Return what is added to logits ``[…, choices]`` so that forbidden choices keep 1 − share of their probability.
+
+    The policy with these logits is the one that acts *and* the one that PPO improves, so what is learnt from is always
+    its own; as the share falls to zero it becomes the network's policy. The allowed choices keep their proportions, and
+    so do the forbidden ones.
+
+    Parameters
+    ----------
+    logits
+        Of the network, all groups side by side.
+    allowed
+        ``bool[…, choices]``.
+    share
+        One number from 0 to 1.
+    starts
+        Where the choices of each group begin, and where the last ones end.
+    """
+    parts = []
+    left = (1.0 - share).log()
+    for first, last in pairwise(starts):
+        free = allowed[..., first:last]
+        logs = logits[..., first:last].log_softmax(dim=-1)
+        good = logs.masked_fill(~free, -torch.inf).logsumexp(dim=-1, keepdim=True)
+        # Of a forbidden probability b the share (1 − share) is left, and 1 − b grows to what is missing.
+        kept = left + good - torch.logaddexp(share.log(), left + good)
+        parts.append(torch.where(free, torch.zeros_like(logs), kept.clamp(min=_LEAST_SHIFT)))
+    return torch.cat(parts, dim=-1)
+
+
+def margin_loss(scores: Tensor, allowed: Tensor, margin: float, starts: Sequence[int]) -> Tensor:
+    """Return, for every row of scores ``[…, choices]``, how much forbidden choices score too high, groups added up.
+
+    >>> scores, allowed = torch.tensor([[1.0, 3.0, 2.0]]), torch.tensor([[True, False, True]])
+    >>> margin_loss(scores, allowed, 0.5, (0, 3)).tolist()  # 3 + 0.5 − 2
+    [1.5]
+    """
+    losses = []
+    for first, last in pairwise(starts):
+        own, free = scores[..., first:last], allowed[..., first:last]
+        forbidden = own.masked_fill(free, -torch.inf).max(dim=-1).values
+        best = own.masked_fill(~free, -torch.inf).max(dim=-1).values
+        losses.append((forbidden + margin - best).clamp(min=0.0))
+    return torch.stack(losses).sum(dim=0)
+
+
+def margin_gradient(scores: Tensor, allowed: Tensor, margin: float) -> Tensor:
+    """Return the gradient of `margin_loss` of every row with respect to its scores, of one group of choices."""
+    forbidden, worst = scores.masked_fill(allowed, -torch.inf).max(dim=-1, keepdim=True)
+    best, chosen = scores.masked_fill(~allowed, -torch.inf).max(dim=-1, keepdim=True)
+    slopes = (forbidden + margin > best).to(scores.dtype)
+    return torch.zeros_like(scores).scatter_(-1, worst, slopes).scatter_add_(-1, chosen, -slopes)
+
+
+# --- Reading them ----------------------------------------------------------------------------------------------------
+
+
+def read_rules(
+    source: str | Path, environment: EnvironmentSpec, names: str | Path | FeatureSpace | None = None
+) -> TrainingRules:
+    """Read the rules of a training, and check that they are of its environment.
+
+    Parameters
+    ----------
+    source
+        The folder of a study, whose composition is taken; the file of a guided policy; or a text file with a rule a
+        line, in names (empty lines and those that begin with # are passed over).
+    environment
+        The environment of the training.
+    names
+        The user's names of features and actions, for a text file.
+    """
+    path = Path(source)
+    env = environment.make()
+    try:
+        if path.is_dir() or path.suffix == ".safetensors":
+            rules = TrainingRules.of(GuidedPolicy.load(_guided_file(path) if path.is_dir() else path))
+            _check_names(rules.space, env, f"{source}", environment.name)
+        else:
+            rules = _rules_of_text(path, env, names)
+    finally:
+        env.close()
+    if not rules.n_rules:
+        raise TrainingError(f"{source}: there are no rules in it, so there is nothing to train with.")
+    return rules
+
+
+def _guided_file(folder: Path) -> Path:
+    file = folder / "guided.safetensors"
+    if file.is_file():
+        return file
+    if not (folder / "study.json").is_file():
+        raise TrainingError(f"{folder}: holds no study; 'legible run ENV POLICY --out {folder}' makes one.")
+    raise TrainingError(
+        f"{folder}: this study has no guided policy: either it is not finished ('legible run {folder}' goes on with "
+        "it), or its composition is empty, and there is nothing to train with."
+    )
+
+
+def _check_names(space: FeatureSpace, env: Env, source: str, environment: str) -> None:
+    """Refuse rules whose names are those of another environment."""
+    here = resolve_names(env)
+    own, theirs = here.space, space
+    groups = (tuple(group.name for group in each.groups) for each in (own, theirs))
+    actions = (own.action_names, theirs.action_names) if own.is_discrete else tuple(groups)
+    for what, ours, others in (("features", own.names, theirs.names), ("actions", *actions)):
+        if len(ours) != len(others):
+            raise TrainingError(
+                f"{source}: its rules are of another environment: they know {len(others)} {what}, but {environment} "
+                f"has {len(ours)}."
+            )
+        different = [(a, b) for a, b in zip(ours, others, strict=True) if a != b]
+        if different and here.is_named:
+            raise TrainingError(
+                f"{source}: its rules are of another environment: among their {what} is {different[0][1]!r} where "
+                f"{environment} has {different[0][0]!r}."
+            )
+
+
+def _rules_of_text(path: Path, env: Env, names: str | Path | FeatureSpace | None) -> TrainingRules:
+    space = resolve_names(env, names).space
+    if not is_cut(space):
+        raise TrainingError(
+            f"{path}: rules of continuous actions need regions, which a study finds; give its folder or its "
+            "guided.safetensors instead of a text."
+        )
+    try:
+        if path.stat().st_size > _MOST_TEXT_BYTES:
+            raise TrainingError(f"{path}: this is far too large for a text of rules.")
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise TrainingError(f"{path}: no such file or folder with rules.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise TrainingError(f"{path}: cannot be read as a text of rules ({error}).") from error
+    rules = []
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            try:
+                rules.append(parse_rule(line, space))
+            except LegibleError as error:
+                raise TrainingError(f"{path}, line {number}: {error}") from error
+    return TrainingRules((RuleLayer(RuleSet(tuple(dict.fromkeys(rules))), "positive"),), space)

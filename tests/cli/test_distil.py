@@ -1,0 +1,127 @@
+"""``legible distil`` and ``legible mend`` as a person types them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import mirror_world
+from flawed_network import save_flawed_network
+from legible import GuidedPolicy, cli, load_policy
+from legible.play import one_thread
+from legible.rules import RuleSet, parse_rule
+
+WORLD = "mirror_world:MirrorWorld"
+LEARNING = [
+    *("--distil-rounds", 2, "--distil-episodes", 24, "--distil-steps", 100, "--distil-batch", 64),
+    *("--distil-learning-rate", 0.002, "--distil-check-episodes", 40, "--distil-final-episodes", 60),
+    *("--engine", "inline"),
+]
+QUICK = """
+episodes = 60
+[mining]
+lime_states = 10
+lime_samples = 200
+[play]
+batch = 8
+unit_episodes = 40
+[evaluation]
+method = "paper"
+episodes = 60
+confirmation_episodes = 60
+[improvement]
+episodes = 40
+final_episodes = 40
+[references]
+episodes = 20
+"""
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def legible(monkeypatch, capsys):
+    def call(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["legible", *map(str, words)])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        said = capsys.readouterr()
+        return Said(int(left.value.code or 0), said.out, said.err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("place")
+    with one_thread():
+        save_flawed_network(folder / "policy.safetensors")
+    rules = RuleSet((parse_rule("+Left <- left", mirror_world.SPACE),))
+    GuidedPolicy(load_policy(folder / "policy.safetensors"), rules, mirror_world.SPACE).save(
+        folder / "guided.safetensors"
+    )
+    (folder / "mirror.toml").write_text(mirror_world.MIRROR)
+    (folder / "quick.toml").write_text(QUICK)
+    return folder
+
+
+def test_distil_says_what_is_kept(legible, place, tmp_path) -> None:
+    words = ["distil", place / "guided.safetensors", "--env", WORLD, "--out", tmp_path / "network.zip", *LEARNING]
+    said = legible(*words)
+    assert said.code == 0, said.err
+    assert "The network without rules returns" in said.out
+    assert "of the gain" in said.out
+    assert "Round 1: does what the guided policy would in" in said.err
+    refused = legible(*words)
+    assert refused.code == 2
+    assert "is there already; use another name, or --force" in refused.err
+    told = json.loads(legible(*words, "--force", "--json").out)
+    assert told["kept"] > 0.9
+    assert {"mean", "error", "median"} <= told["base"].keys() & told["guided"].keys() & told["distilled"].keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["policy.safetensors", "--out", "n.zip"], "is no guided policy and no folder of a study"),
+        (["guided.safetensors", "--out", "n.pt"], "not '.pt'"),
+        (["guided.safetensors", "--out", "n.zip"], "does not name its environment; give it (--env)"),
+        (["guided.safetensors", "--out", "n.zip", "--env", "CartPole-v1"], "they do not belong together"),
+        (["guided.safetensors", "--out", "n.zip", "--env", WORLD, "--distil-rounds", "0"], "rounds must be at least 1"),
+        (["nothing.safetensors", "--out", "n.zip"], "nothing.safetensors"),
+    ],
+)
+def test_refusals_are_one_line_and_exit_code_2(legible, place, tmp_path, monkeypatch, words, message) -> None:
+    monkeypatch.chdir(tmp_path)
+    source, *others = words
+    said = legible("distil", place / source, *others)
+    assert said.code == 2
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_mend_in_one_folder(legible, place, tmp_path) -> None:
+    words = [WORLD, place / "policy.safetensors", "--settings", place / "quick.toml", "--no-reports", *LEARNING]
+    words += ["--relations", place / "mirror.toml", "--out", tmp_path / "mended"]
+    said = legible("mend", *words)
+    assert said.code == 0, said.err
+    assert "The network of round 1 returns" in said.out
+    assert "Round 2 confirms no weakness any more." in said.out
+    told = json.loads(
+        legible("mend", tmp_path / "mended", "--json", "--trust", "--no-reports", "--engine", "inline").out
+    )
+    assert [len(found["confirmed"]) > 0 for found in told["rounds"]] == [True, False]
+    assert told["networks"][1]["against_base"]["low"] > 0
+    # Neither is a study taken for a mending, nor an empty composition distilled.
+    wrong = legible("mend", tmp_path / "mended" / "round-1")
+    assert (wrong.code, "holds no mending that was begun" in wrong.err) == (2, True)
+    empty = legible("distil", tmp_path / "mended" / "round-2", "--out", tmp_path / "n.zip", "--trust")
+    assert (empty.code, "so there is nothing to distil" in empty.err) == (2, True)

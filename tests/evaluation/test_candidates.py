@@ -1,0 +1,60 @@
+"""Which rule sets are confirmed, by hand."""
+
+import numpy as np
+
+from legible.evaluation.candidates import Contender, choose_contenders, sameness
+from legible.evaluation.confirmation import Expectation, changes_to_confirm
+from legible.evaluation.pairs import Pairs
+from legible.settings import EvaluationSettings
+from played_blocks import result
+
+BASE = result([1.0, 1.0, 1.0, 1.0])
+
+
+def pairs(*returns: float) -> Pairs:
+    guided = result(list(returns))
+    return Pairs(guided, BASE, np.array(returns) != 1.0)
+
+
+def test_sameness_by_hand() -> None:
+    assert sameness(pairs(5.0, 1.0, 1.0, 1.0), pairs(5.0, 1.0, 1.0, 1.0)) == 1.0
+    assert sameness(pairs(5.0, 6.0, 1.0, 1.0), pairs(5.0, 7.0, 8.0, 1.0)) == 1 / 3  # the first of three
+    assert sameness(pairs(1.0, 1.0, 1.0, 1.0), pairs(1.0, 1.0, 1.0, 1.0)) == 0.0  # nothing is changed
+    shorter = Pairs(result([5.0, 1.0]), BASE[:2], np.array([True, False]))
+    assert sameness(shorter, pairs(5.0, 1.0, 9.0, 9.0)) == 1.0  # on the seeds that both have
+
+
+def test_few_of_a_search_are_confirmed_and_all_that_were_mined() -> None:
+    contenders = [
+        Contender(("searched",), 3.0, pairs(5.0, 6.0, 7.0, 8.0)),
+        Contender(("mined",), 0.1, pairs(2.0, 1.0, 1.0, 1.0)),
+        Contender(("searched",), 9.0, pairs(9.0, 1.0, 1.0, 1.0)),
+        Contender(("alone", "mined"), 0.2, pairs(1.0, 2.0, 1.0, 1.0)),
+        Contender(("searched",), 5.0, pairs(1.0, 9.0, 1.0, 1.0)),
+        Contender((), 0.0, pairs(1.0, 1.0, 1.0, 2.0)),
+        Contender(("alone",), 1.0, pairs(1.0, 1.0, 2.0, 1.0)),
+    ]
+    assert choose_contenders(contenders, most=2) == [1, 2, 3, 4, 5, 6]  # the best two of the search
+    assert choose_contenders(contenders, most=0) == list(range(7))
+    assert choose_contenders([], most=2) == []
+
+
+def test_of_those_that_do_the_same_the_best_is_confirmed() -> None:
+    same = pairs(5.0, 6.0, 7.0, 8.0)
+    contenders = [Contender(("searched",), worth, same) for worth in (1.0, 3.0, 2.0)]
+    assert choose_contenders(contenders, most=9) == [1]
+    mined = Contender(("mined",), 0.0, same)
+    assert choose_contenders([*contenders, mined], most=9) == [3]
+    unknown = [Contender(("searched",), worth) for worth in (1.0, 3.0)]
+    assert choose_contenders(unknown, most=9) == [0, 1]
+
+
+def test_small_effects_are_confirmed_on_more_changed_episodes() -> None:
+    settings = EvaluationSettings(confirmation_changes=500, confirmation_seeds=4000)
+    assert changes_to_confirm(Expectation(0.5), settings) == 500
+    assert changes_to_confirm(Expectation(0.5, changes=100), settings) == 500
+    assert changes_to_confirm(Expectation(0.5, changes=900), settings) == 900
+    assert changes_to_confirm(Expectation(0.9, changes=10**6), settings) == 2000
+    assert changes_to_confirm(Expectation(0.5, changes=10**6), settings) == 1600  # so many are to be expected
+    assert changes_to_confirm(Expectation(0.1, changes=10**6), settings) == 200
+    assert changes_to_confirm(Expectation(0.01, changes=10**6), settings) == 0

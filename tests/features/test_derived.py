@@ -1,0 +1,162 @@
+"""Features that are computed from others, worked by hand; and every way to write them wrongly."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from legible.features import Action, Feature, FeatureError, FeatureSpace
+from legible.features.derived import DerivedFeatures
+
+FIRST, LATER = np.array([True]), np.array([False])
+
+
+def values(expression: str, *steps: tuple[float, int], actions: tuple[str, ...] = ("Left", "Right")) -> list[float]:
+    """The values of an expression in an episode: for each step gap and the action that was taken in it."""
+    made = DerivedFeatures.of(["gap", "food.north"], {"x": expression}, actions)
+    memory, found, fresh = made.new_memory(1), [], FIRST
+    for gap, action in steps:
+        found.append(float(made.compute([[gap, 2.0]], memory, fresh)[0, 0]))
+        made.act(memory, [action])
+        fresh = LATER
+    return found
+
+
+WALK = ((8.0, 0), (6.0, 1), (5.0, 1), (7.0, 0))
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("gap * 2 + food.north - 1", [17, 13, 11, 15]),
+        ("gap / 2", [4, 3, 2.5, 3.5]),
+        ("gap % 3", [2, 0, 2, 1]),
+        ("(gap - 6) ** 2", [4, 0, 1, 1]),
+        ("-gap", [-8, -6, -5, -7]),
+        ("abs(5 - gap)", [3, 1, 0, 2]),
+        ("min(gap, 6, 9)", [6, 6, 5, 6]),
+        ("max(gap, 6)", [8, 6, 6, 7]),
+        ("clip(gap, 6, 7)", [7, 6, 6, 7]),
+        ("gap > 6", [1, 0, 0, 1]),
+        ("5 < gap <= 7", [0, 1, 0, 1]),
+        ("gap == 6 or gap == 7", [0, 1, 0, 1]),
+        ("gap > 5 and not gap > 7", [0, 1, 0, 1]),
+        ("'food.north'", [2, 2, 2, 2]),
+        ("previous(gap)", [8, 8, 6, 5]),
+        ("previous(previous(gap))", [8, 8, 8, 6]),
+        ("change(gap)", [0, -2, -1, 2]),
+        ("since(gap < 7)", [1, 0, 0, 1]),
+        ("last_action", [-1, 0, 1, 1]),
+        ("previous(last_action)", [-1, -1, 0, 1]),
+        ("last_action == Right", [0, 0, 1, 1]),
+        ("gap / max(1, -change(gap))", [8, 3, 5, 7]),
+    ],
+)
+def test_values_by_hand(expression: str, expected: list[float]) -> None:
+    assert values(expression, *WALK) == expected
+
+
+def test_rows_have_memories_of_their_own() -> None:
+    made = DerivedFeatures.of(["gap"], {"step": "change(gap)", "steps": "since(last_action == 1)"})
+    memory = made.new_memory(2)
+    both = np.array([True, True])
+    assert made.compute([[1.0], [5.0]], memory, both).tolist() == [[0.0, 1.0], [0.0, 1.0]]
+    made.act(memory, [1, 0])
+    assert made.compute([[2.0], [9.0]], memory, ~both).tolist() == [[1.0, 0.0], [4.0, 2.0]]
+    made.act(memory, [0, 0])
+    # The second episode begins anew, the first goes on.
+    assert made.compute([[4.0], [7.0]], memory, np.array([False, True])).tolist() == [[2.0, 1.0], [0.0, 1.0]]
+
+
+def test_derived_features_may_use_each_other_in_any_order() -> None:
+    made = DerivedFeatures.of(["gap"], {"fast": "speed > 1", "speed": "abs(change(gap))"})
+    memory = made.new_memory(1)
+    made.compute([[5.0]], memory, FIRST)
+    assert made.compute([[2.0]], memory, LATER).tolist() == [[1.0, 3.0]]
+    again = pickle.loads(pickle.dumps(made))
+    assert again.compute([[1.0]], memory.copy(), LATER).tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("expression", "error"),
+    [
+        ("gpa * 2", r"derived feature 'x' = 'gpa \* 2': there is no feature called 'gpa'\. Did you mean 'gap'\?"),
+        ("gap /", r"derived feature 'x': 'gap /' cannot be read: invalid syntax\."),
+        ("gap / 0", r"it divides by zero\."),
+        ("chnage(gap)", r"there is no function 'chnage'\. Did you mean 'change'\?"),
+        ("open('file')", r"there is no function 'open'\."),
+        ("().__class__", r"is nothing that this language knows\."),
+        ("[gap for gap in gap]", r"is nothing that this language knows\."),
+        ("gap ** gap", r"the power must be a number\."),
+        ("gap ** 99", r"the power must lie between 0 and 8\."),
+        ("min(gap)", r"min takes 2 to 8 values, got 1\."),
+        ("gap in gap", r"values are compared with < <= > >= == !=\."),
+        ("", r"an expression is expected"),
+        ("gap + " * 400 + "1", r"letters; 1000 are the most\."),
+    ],
+)
+def test_wrong_expressions_are_refused_in_one_line(expression: str, error: str) -> None:
+    with pytest.raises(FeatureError, match=error) as raised:
+        DerivedFeatures.of(["gap", "food.north"], {"x": expression})
+    assert "\n" not in str(raised.value)
+
+
+def test_circles_are_refused() -> None:
+    with pytest.raises(FeatureError, match=r"computed from each other in a circle: (a → b → a|b → a → b)\."):
+        DerivedFeatures.of(["gap"], {"a": "b + 1", "b": "previous(a)"})
+
+
+def test_a_division_by_zero_says_where() -> None:
+    with pytest.raises(FeatureError, match=r"'x' = '1 / gap' divides by zero: gap is 0 there; keep it from that"):
+        values("1 / gap", (1.0, 0), (0.0, 0))
+    with pytest.raises(FeatureError, match=r"'x' = 'gap \*\* 8 \* gap' is inf; it must be a finite number\."):
+        values("gap ** 8 * gap", (1e6, 0))
+
+
+def test_a_names_file_with_derived_features(tmp_path: Path) -> None:
+    path = tmp_path / "names.toml"
+    path.write_text(
+        'features = ["gap"]\nactions = ["Brake", "Go"]\n[derived]\nclosing = "gap / max(1, -change(gap))"\n'
+        'before = "last_action"\n[derived.braked]\nexpression = "last_action == Brake"\nwords = "braking"\n'
+        'values = { 0 = "it did not just brake", 1 = "it just braked" }\n'
+    )
+    space = FeatureSpace.from_toml(path).with_derived_words()
+    assert space.names == ("gap", "closing", "before", "braked")
+    assert (space.n_own, space.own.names) == (1, ("gap",))
+    assert [feature.kind for feature in space.features] == ["numeric", "numeric", "categorical", "categorical"]
+    assert space[2].values[0] == "the last action was Brake"
+    assert space[3].is_flag
+    assert FeatureSpace.from_dict(space.to_dict()) == space
+    assert copy.deepcopy(space) == space
+
+
+def test_names_twice_are_refused() -> None:
+    with pytest.raises(FeatureError, match=r"feature name 'gap' is used for more than one feature"):
+        FeatureSpace.from_dict({"features": ["gap"], "derived": {"gap": "gap + 1"}})
+
+
+def test_derived_features_come_last() -> None:
+    with pytest.raises(FeatureError, match="derived features must come after"):
+        FeatureSpace((Feature("x", expression="1 + gap"), Feature("gap")), (Action("Go"),))
+
+
+def test_guessed_kinds_leave_derived_features_alone() -> None:
+    data = {"features": ["flag", "gap"], "derived": {"was": "previous(flag)", "steps": "since(flag)"}}
+    seen = [[0.0, 0.5, 0.0, 1.0], [1.0, 0.7, 0.0, 0.0]]
+    guessed = FeatureSpace.from_dict(data).guess_kinds(seen)
+    assert [feature.kind for feature in guessed.features] == ["categorical", "numeric", "categorical", "numeric"]
+
+
+def test_parts_of_actions_are_remembered() -> None:
+    data = {"features": ["gap"], "groups": {"gear": ["low", "high"], "steer": {"left": [-1, 0], "right": [0, 1]}}}
+    space = FeatureSpace.from_dict({**data, "derived": {"g": "last_action.gear", "s": "last_action.steer"}})
+    derived = space.derived
+    assert derived is not None
+    memory = derived.new_memory(1)
+    assert derived.compute([[0.0]], memory, FIRST).tolist() == [[-1.0, 0.0]]
+    derived.act(memory, [[1, -0.5]])
+    assert derived.compute([[0.0]], memory, LATER).tolist() == [[1.0, -0.5]]

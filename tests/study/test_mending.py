@@ -1,0 +1,138 @@
+"""Mending in rounds: the walker's world is mended in one round, and the second finds nothing any more."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mirror_world
+from flawed_network import save_flawed_network
+from legible import LegibleError, Study, load_policy, mend
+from legible.engines import InProcess
+from legible.play import one_thread
+from legible.policies import NetworkPolicy
+from legible.rules import RuleSet, parse_rule
+from legible.settings import (
+    DistillationSettings,
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    MistakeSettings,
+    PlaySettings,
+    ReferenceSettings,
+    StudySettings,
+)
+from legible.study.mending import _is_known
+
+WORLD = "mirror_world:MirrorWorld"
+SETTINGS = StudySettings(
+    episodes=60,
+    mining=MiningSettings(lime_states=10, lime_samples=200),
+    play=PlaySettings(batch=8, unit_episodes=40),
+    evaluation=EvaluationSettings(method="paper", episodes=60, confirmation_episodes=60),
+    improvement=ImprovementSettings(episodes=40, final_episodes=40),
+    references=ReferenceSettings(episodes=20),
+    mistakes=MistakeSettings(when="never"),
+)
+LEARNING = DistillationSettings(
+    rounds=2, episodes=24, steps=100, batch=64, learning_rate=2e-3, check_episodes=40, final_episodes=60
+)
+
+
+@pytest.fixture(scope="module")
+def policy_file(tmp_path_factory) -> Path:
+    with one_thread():
+        return save_flawed_network(tmp_path_factory.mktemp("policy") / "mirror.safetensors")
+
+
+def mended(folder: Path, policy: object, **changes: object):
+    arguments = {
+        "relations": mirror_world.mirror(),
+        "settings": SETTINGS,
+        "distillation": LEARNING,
+        "engine": InProcess(),
+        "reports": False,
+        **changes,
+    }
+    return mend(folder, WORLD, policy, **arguments)
+
+
+def test_one_round_mends_and_the_next_confirms_nothing(tmp_path, policy_file, monkeypatch) -> None:
+    told = []
+    found = mended(tmp_path / "m", policy_file, on_mended=told.append)
+    assert list(found.rounds) == told
+    assert [bool(one.confirmed) for one in found.rounds] == [True, False]
+    assert found.stopped == "Round 2 confirms no weakness any more."
+    assert (found.best, len(found.results)) == (1, 2)
+    assert found.effect(1, 0).low > 5
+    assert "The network of round 1 returns" in found.verdict()
+    network = load_policy(tmp_path / "m" / "mended.safetensors")
+    assert type(network) is NetworkPolicy
+    assert (tmp_path / "m" / "mended.safetensors").read_bytes() == (
+        tmp_path / "m" / "network-1.safetensors"
+    ).read_bytes()
+    assert [Study.is_in(tmp_path / "m" / f"round-{number}") for number in (1, 2, 3)] == [True, True, False]
+    told_again = json.loads((tmp_path / "m" / "mend.json").read_text())
+    assert told_again["networks"][1]["against_base"]["low"] > 5
+    # Given again, nothing is played, and the same is said.
+    monkeypatch.setattr("legible.evaluation.units.play_in_slots", None)
+    again = mend(tmp_path / "m", engine=InProcess(), reports=False, trust=True)
+    assert again.to_dict() == found.to_dict()
+
+
+def test_stopped_anywhere_it_goes_on_to_the_same(tmp_path, policy_file) -> None:
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    whole = mended(tmp_path / "whole", policy_file)
+    for where in ("on_round", "on_mended"):
+        with pytest.raises(KeyboardInterrupt):
+            mended(tmp_path / "m", policy_file, **{where: stop})
+    found = mended(tmp_path / "m", policy_file)
+    for one, two in zip(whole.results, found.results, strict=True):
+        np.testing.assert_array_equal(one.returns, two.returns)
+    networks = [(tmp_path / name / "network-1.safetensors").read_bytes() for name in ("whole", "m")]
+    assert networks[0] == networks[1]
+
+
+def test_a_network_that_learns_nothing_ends_it(tmp_path, policy_file) -> None:
+    idle = DistillationSettings(
+        rounds=1, episodes=4, steps=1, batch=4, learning_rate=1e-9, check_episodes=20, final_episodes=40
+    )
+    found = mended(tmp_path / "m", policy_file, distillation=idle, rounds=5)
+    assert found.stopped == "The network of round 1 is not shown to be better than the one that the round began with."
+    assert len(found.rounds) == 1
+
+
+def test_the_report_over_all_rounds(tmp_path, policy_file) -> None:
+    found = mended(tmp_path / "m", policy_file, rounds=1, reports=True)
+    page = (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
+    assert "What each round is worth" in page
+    assert 'href="round-1/report.html"' in page
+    assert found.stopped == "One round was asked for."
+    assert found.stopped in page
+    assert found.rounds[0].confirmed[0][1:] in page
+
+
+def test_what_came_back_is_known() -> None:
+    one, two, other = (
+        RuleSet((parse_rule(text, mirror_world.SPACE),))
+        for text in ("-Left <- right & luck <= 0.5", "-Left <- right & luck <= 0.7", "+Left <- right & luck <= 0.5")
+    )
+    assert _is_known(two, [other, one])
+    assert not _is_known(two, [other])
+
+
+def test_refusals(tmp_path, policy_file) -> None:
+    with pytest.raises(LegibleError, match="cannot be mended: it is no network"):
+        mended(tmp_path / "m", mirror_world.policy())
+    with pytest.raises(LegibleError, match="holds no mending that was begun; give ENV and POLICY"):
+        mend(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    with pytest.raises(LegibleError, match="not empty"):
+        mended(tmp_path / "full", policy_file)
+    with pytest.raises(LegibleError, match="at least one round"):
+        mended(tmp_path / "m", policy_file, rounds=0)

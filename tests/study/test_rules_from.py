@@ -1,0 +1,147 @@
+"""Rules of other policies and studies: read as data, carried over by names, mined in this world, resumed."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mirror_world
+from flawed_network import save_flawed_network
+from legible.engines import InProcess
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.files import DamagedFileError
+from legible.policies import Policy, load_policy
+from legible.settings import (
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    PlaySettings,
+    ReferenceSettings,
+    StudySettings,
+)
+from legible.study import Study
+from legible.study.sources import source_rows
+
+WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
+SETTINGS = StudySettings(
+    sources="others",
+    episodes=40,
+    mining=MiningSettings(importance="none"),
+    play=PlaySettings(batch=16, unit_episodes=40),
+    evaluation=EvaluationSettings(rung_changes=8, rungs=2, race_seeds=60, confirmation_seeds=500),
+    improvement=ImprovementSettings(episodes=40, final_episodes=40),
+    references=ReferenceSettings(episodes=20),
+)
+
+
+def always_right() -> Policy:
+    return load_policy(
+        lambda rows: np.tile([0.0, 1.0, 0.5], (len(rows), 1)), output="values", n_features=5, n_actions=3
+    )
+
+
+def wise() -> Policy:
+    """Goes to the goal wherever it is."""
+
+    def scores(rows: np.ndarray) -> np.ndarray:
+        return np.stack([2 * rows[:, 0], 2 * rows[:, 1], np.ones(len(rows))], axis=1)
+
+    return load_policy(scores, output="values", n_features=5, n_actions=3)
+
+
+def study(folder: Path, rules_from: list[object], policy: Policy | None = None, **changes: object) -> Study:
+    arguments = {"relations": "none", "settings": SETTINGS, "engine": InProcess(), **changes}
+    return Study(folder, WORLD, policy or always_right(), rules_from=rules_from, **arguments)
+
+
+def test_rules_of_another_policy_tell_what_this_one_never_does(tmp_path: Path) -> None:
+    made = study(tmp_path / "s", [wise()])
+    found = made.evaluate()
+    assert {verdict.found_by for verdict in found.verdicts} == {"others: policy 1"}
+    assert {found.rule_set.rules[0].action for found in found.confirmed} >= {mirror_world.LEFT}
+    made.improve()
+    (row,) = source_rows(made)
+    assert (row.source, row.tried, row.confirmed) == ("others: policy 1", len(found.verdicts), len(found.confirmed))
+    assert row.used >= 1
+    steps = made.other_rules.steps()["policy 1"]
+    assert 40 < steps <= 40 * mirror_world.CAP  # of forty episodes
+    assert row.steps == steps + sum(verdict.steps for verdict in found.verdicts)
+    assert found == Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess()).evaluation
+
+
+def test_a_study_gives_its_confirmed_rules_or_those_that_it_mined(tmp_path: Path) -> None:
+    other = Study(
+        tmp_path / "other",
+        WORLD,
+        wise(),
+        relations="none",
+        settings=replace(SETTINGS, sources="mined"),
+        engine=InProcess(),
+    )
+    with pytest.raises(LegibleError, match="this study has no rules yet; 'legible mine"):
+        study(tmp_path / "s", [tmp_path / "other"])
+    mined = other.mine()
+    made = study(tmp_path / "s", [tmp_path / "other"])
+    made.evaluate()
+    texts = [rule.rule.text(mined.space) for rule in mined.rules]
+    assert [rule.text(made.space) for rule in made.other_rules.rules()[str(tmp_path / "other")]] == texts
+    assert made.other_rules.steps() == {str(tmp_path / "other"): 0}
+    # What it confirmed comes first; nothing in the folder is run, or looked for again.
+    (tmp_path / "other" / "confirmed.json").write_text(json.dumps({"rules": ["+Left <- left", "+Fly <- left"]}))
+    second = study(tmp_path / "t", [tmp_path / "other"])
+    assert second.other_rules.left_out[0].startswith(f"1 of the 2 rules of {tmp_path / 'other'} do not fit")
+    assert [verdict.rule_set.rules[0].text(made.space) for verdict in second.evaluate().verdicts] == ["+Left <- left"]
+    assert json.loads((tmp_path / "t" / "confirmed.json").read_text())["rules"] == ["+Left <- left"]
+    for path in (tmp_path / "other").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    again = Study.open(tmp_path / "t", policy=always_right(), trust=True, engine=InProcess())
+    assert again.evaluation == second.evaluation
+
+
+def test_what_does_not_fit_is_said_before_anything_is_played(tmp_path: Path) -> None:
+    other = Study(
+        tmp_path / "o", WORLD, wise(), relations="none", settings=replace(SETTINGS, sources="mined"), engine=InProcess()
+    )
+    (tmp_path / "o" / "confirmed.json").write_text(json.dumps({"rules": ["+Fly <- left"]}))
+    with pytest.raises(LegibleError, match="none of its 1 rules fits the names here"):
+        study(tmp_path / "s", [other.folder])
+    (tmp_path / "o" / "confirmed.json").write_text("{")
+    with pytest.raises(DamagedFileError, match=r"confirmed\.json"):
+        study(tmp_path / "s", [other.folder])
+    with pytest.raises(LegibleError, match="--sources must name 'others'"):
+        study(tmp_path / "s", [wise()], settings=replace(SETTINGS, sources="mined"))
+    policy = save_flawed_network(tmp_path / "p.safetensors")
+    with pytest.raises(LegibleError, match="is named twice"):
+        study(tmp_path / "s", [policy, policy])
+    narrow = load_policy(lambda rows: rows[:, :3], output="values", n_features=4, n_actions=3)
+    with pytest.raises(LegibleError, match="4"):
+        study(tmp_path / "s", [narrow])
+    assert not Study.is_in(tmp_path / "s")
+
+
+def test_the_folder_remembers_who_was_named(tmp_path: Path) -> None:
+    path = save_flawed_network(tmp_path / "other.safetensors")
+    first = study(tmp_path / "s", [path])
+    assert [origin.name for origin in first.other_rules.origins] == [str(path)]
+    opened = Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess())
+    assert opened.other_rules.origins == first.other_rules.origins
+    with pytest.raises(LegibleError, match="holds a study with other settings"):
+        study(tmp_path / "s", [])
+    path.unlink()
+    with pytest.raises(LegibleError, match=r"other\.safetensors"):
+        opened.evaluate()
+
+
+def test_folders_from_before_there_were_others(tmp_path: Path) -> None:
+    study(tmp_path / "s", [], settings=replace(SETTINGS, sources="mined,yours"))
+    path = tmp_path / "s" / "study.json"
+    document = {k: v for k, v in json.loads(path.read_text()).items() if k not in ("_key", "_checksum", "rules from")}
+    del document["settings"]["sources"]
+    path.write_text(json.dumps(document))
+    opened = Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess())
+    assert opened.settings.sources == "mined,yours"
+    assert opened.other_rules.origins == ()

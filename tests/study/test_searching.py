@@ -1,0 +1,131 @@
+"""Studies that search: stopped and resumed to the bit, searched once, and what it came to."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mirror_world
+from legible.engines import InProcess
+from legible.environments import EnvironmentSpec
+from legible.files import DamagedFileError
+from legible.policies import load_policy
+from legible.settings import (
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    PlaySettings,
+    ReferenceSettings,
+    SearchSettings,
+    StudySettings,
+)
+from legible.study import NotDoneError, Study
+from legible.study.sources import source_rows
+
+WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
+ALWAYS_RIGHT = load_policy(
+    lambda rows: np.tile([0.0, 1.0, 0.5], (len(rows), 1)), output="values", n_features=5, n_actions=3
+)
+SETTINGS = StudySettings(
+    sources="mined,searched",
+    episodes=30,
+    mining=MiningSettings(importance="none"),
+    play=PlaySettings(batch=16, unit_episodes=100),
+    evaluation=EvaluationSettings(rung_changes=8, rungs=2, race_seeds=60, confirmation_seeds=500),
+    search=SearchSettings(budget=12_000, most_conditions=1, most_changed=1.0, proposed=3),
+    improvement=ImprovementSettings(episodes=40, final_episodes=40),
+    references=ReferenceSettings(episodes=20),
+)
+
+
+class StoppedError(Exception):
+    """What the person who waits presses."""
+
+
+class Impatient(InProcess):
+    """An engine that is stopped after some units."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.left = units
+
+    def run(self, function: Any, shared: Any, units: Any, **options: Any) -> Iterator[Any]:
+        for outcome in super().run(function, shared, units, **options):
+            if not self.left:
+                raise StoppedError
+            self.left -= 1
+            yield outcome
+
+
+def study(folder: Path, **changes: Any) -> Study:
+    arguments = {"relations": "none", "settings": SETTINGS, "engine": InProcess(), **changes}
+    return Study(folder, WORLD, ALWAYS_RIGHT, **arguments)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    made = study(tmp_path_factory.mktemp("searching"))
+    made.improve()
+    return made
+
+
+def test_a_search_that_was_stopped_goes_on_to_the_same_end(finished: Study, tmp_path: Path) -> None:
+    stages: list[str] = []
+    for units in (2, 5, 3):  # the first stop lies in the experiences, the others in the search
+        with pytest.raises(StoppedError):
+            study(tmp_path, engine=Impatient(units), progress=lambda stage, *_: stages.append(stage)).evaluate()
+    assert stages[-1] == "search"
+    assert not (tmp_path / "searched.json").exists()
+    resumed = study(tmp_path)
+    assert resumed.evaluate() == finished.evaluation
+    assert (tmp_path / "searched.json").read_bytes() == (finished.folder / "searched.json").read_bytes()
+
+
+def test_what_was_searched_is_read_without_searching(finished: Study) -> None:
+    for path in (finished.folder / "unguided").glob("*.npz"):
+        assert path.stat().st_size > 0
+    opened = Study.open(finished.folder, policy=ALWAYS_RIGHT, trust=True, engine=Impatient(0))
+    assert opened.evaluation == finished.evaluation
+    best = finished.evaluation.confirmed[0]
+    assert best.source == "searched"
+    assert best.rule_set.rules[0].action == mirror_world.LEFT
+
+
+def test_what_a_search_came_to(finished: Study) -> None:
+    rows = {row.source: row for row in source_rows(finished)}
+    kept = json.loads((finished.folder / "searched.json").read_text())
+    searched = rows["searched"]
+    own = [verdict for verdict in finished.evaluation.verdicts if verdict.source == "searched"]
+    assert searched.tried == kept["tried"] > len(kept["proposed"]) >= len(own)
+    assert searched.steps == kept["steps"] + sum(verdict.steps for verdict in own)
+    assert kept["steps"] < 2 * SETTINGS.search.budget  # a lot that has begun is played to its end
+    assert searched.entered == sum(verdict.confirmation is not None for verdict in own)
+    assert searched.used >= 1
+    assert set(rows) == {"searched"}  # there is no rule to mine from a policy that always does the same
+
+
+def test_nothing_is_searched_where_a_study_is_only_read(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    made.mine()
+    with pytest.raises(NotDoneError, match="have not been played yet"):
+        _ = made.evaluation
+
+
+@pytest.mark.parametrize("content", ["{", '{"tried": 1}', '{"tried": 1, "steps": 2, "proposed": [3]}'])
+def test_a_damaged_file_is_said_to_be_one(finished: Study, tmp_path: Path, content: str) -> None:
+    made = study(tmp_path)
+    made.mine()
+    (tmp_path / "searched.json").write_text(content)
+    with pytest.raises(DamagedFileError, match=r"searched\.json"):
+        made.evaluate()
+    assert finished.settings == replace(SETTINGS)
+
+
+def test_the_papers_method_can_search_too(tmp_path: Path) -> None:
+    paper = EvaluationSettings(method="paper", episodes=30, confirmation_episodes=60)
+    found = study(tmp_path, settings=replace(SETTINGS, evaluation=paper)).evaluate()
+    assert any(verdict.source == "searched" and verdict.is_confirmed for verdict in found.verdicts)
