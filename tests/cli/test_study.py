@@ -26,6 +26,7 @@ WORLD = "mirror_world:MirrorWorld"
 STEPS = ("mine", "generalise", "evaluate", "improve", "explain", "report", "baselines")
 QUICK = """
 episodes = 60
+sources = "mined,others,yours"
 [mining]
 lime_states = 10
 lime_samples = 200
@@ -203,6 +204,22 @@ def test_another_policy_that_is_not_there_is_named(legible, studied, tmp_path) -
     done = legible("report", tmp_path / "s", "--trust", "--engine", "inline", "--other", "lost=nowhere.zip")
     assert done.code != 0
     assert "nowhere.zip" in done.err
+
+
+def test_rules_from_a_study_and_a_policy(legible, studied, place, tmp_path) -> None:
+    words = [*words_for(place, tmp_path / "s"), "--rules-from", studied, "--rules-from", place / "policy.safetensors"]
+    done = legible("run", *words, "--json")
+    assert done.code == 0, done.err
+    rows = {row["source"]: row for row in json.loads(done.out)["sources"]}
+    assert list(rows) == ["mined", f"others: {studied}", f"others: {place / 'policy.safetensors'}"]
+    # It is the same policy: its rules are the mined ones.
+    assert rows[f"others: {place / 'policy.safetensors'}"]["tried"] == rows["mined"]["tried"]
+    assert rows[f"others: {studied}"]["confirmed"] >= 1
+    said = legible("explain", tmp_path / "s", "--trust", "--engine", "inline")
+    assert "Where it came from" in said.out
+    refused = legible("run", *words_for(place, tmp_path / "t"), "--rules-from", tmp_path / "nowhere")
+    assert refused.code == 2
+    assert "nowhere: no such file" in refused.err
 
 
 def test_steps_that_are_missing_are_done_first(legible, place, tmp_path) -> None:

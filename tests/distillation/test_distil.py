@@ -23,7 +23,7 @@ from legible import GuidedPolicy, LegibleError, distil, load_policy
 from legible.distillation import distil_policy
 from legible.engines import InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
-from legible.features import cut_choices
+from legible.features import Feature, FeatureSpace, cut_choices
 from legible.play import one_thread
 from legible.policies import Activation, ActorPolicy, NetworkPolicy
 from legible.policies.actors.heads import Categories, Certain
@@ -200,6 +200,16 @@ def test_continuous_and_several_actions(world, tmp_path) -> None:
     np.testing.assert_array_equal(read.predict(states)[0], found.policy.predict(states)[0])
     with pytest.raises(LegibleError, match=r"only networks of discrete actions.*use \.safetensors"):
         distil(GuidedPolicy(policy, rules, space), tmp_path / "n.zip", environment=steering_world.spec(world))
+
+
+def test_rules_that_see_more_than_the_network(flawed) -> None:
+    side = Feature("side", expression="left - right")
+    space = FeatureSpace((*mirror_world.SPACE.features, side), mirror_world.SPACE.actions)
+    policy = GuidedPolicy(load_policy(flawed), [parse_rule("+Left <- side > 0", space)], space)
+    found = distil(policy, environment=WORLD, settings=SMALL)
+    assert found.policy.n_features == 5
+    assert found.comparison.kept.share > 0.9
+    assert not found.still_broken
 
 
 # --- What cannot be done ---------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ Returns are drawn (`drawn_play`), so that what every rule is worth is known.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -94,6 +96,10 @@ def test_no_more_is_changed_than_may_be() -> None:
         assert found.guided.changed <= most
         assert not found.changes_too_much
         assert all(point.changed <= most for point in found.front)
+    stricter = replace(found, settings=replace(found.settings, most_changed=0.001))
+    assert not stricter.changes_too_much  # it is empty
+    all_of_them = composed(DrawnPlay(draws, changes=changes), sets)
+    assert replace(all_of_them, settings=replace(all_of_them.settings, most_changed=0.5)).changes_too_much
 
 
 def test_the_front_holds_what_changes_less_for_less_gain() -> None:

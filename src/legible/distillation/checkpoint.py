@@ -1,6 +1,6 @@
 """Rounds of a distillation on disk: one that was stopped goes on after its last whole round.
 
-- `Checkpoint`: the folder beside the output; it is removed when the output is written.
+- `Checkpoint`: the folder, which its maker removes when the network is written.
 - `SavedRound`: what a round left.
 """
 
@@ -120,11 +120,6 @@ class Checkpoint:
     def save_result(self, name: str, result: UnitResult) -> None:
         """Keep episodes of the quoted figures."""
         self._write(f"final-{name}", result.to_arrays())
-
-    def remove(self) -> None:
-        """Remove the folder: the distillation is done."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _read(self, name: str) -> dict[str, NDArray[Any]] | None:
         if self._folder is None:

@@ -20,14 +20,14 @@ from legible.distillation.rounds import Learner, Player, Progress, RoundCheck, b
 from legible.distillation.student import why_not_distilled
 from legible.distillation.teacher import Teacher
 from legible.engines import Engine, InProcess
-from legible.environments import EnvironmentSpec, resolve_names
+from legible.environments import EnvironmentSpec, feature_map_of, resolve_names
 from legible.errors import LegibleError
 from legible.evaluation import Runner, Sample
 from legible.evaluation.units import UnitResult, run_units
 from legible.features import FeatureSpace
 from legible.formatting import confidence_interval, number
 from legible.guidance import GuidedPolicy
-from legible.play import check_studied, stage_seeds
+from legible.play import check_studied, one_thread, stage_seeds
 from legible.policies import ActorPolicy, NetworkPolicy, Policy, save_normalisation, save_policy
 from legible.settings import DistillationSettings, PlaySettings
 
@@ -173,7 +173,7 @@ def distil_policy(
     progress, on_round
         Who is told how far it is.
     """
-    with engine or InProcess() as running:
+    with one_thread(), engine or InProcess() as running:  # labels, too, must not depend on how many there are
         return _distil(
             guided,
             environment,
@@ -229,13 +229,14 @@ def check_distillable(guided: GuidedPolicy, environment: EnvironmentSpec) -> Non
     """Raise unless a guided policy has rules and a network, and plays in this environment."""
     if not len(guided.rules):
         raise LegibleError("there are no rules to distil: the guided policy is the policy itself.")
+    guided.check_sees_observations("this policy cannot be distilled")
     problem = why_not_distilled(guided.network)
     if problem is not None:
         raise LegibleError(f"this policy cannot be distilled: {problem}.")
     env = environment.make()
     try:
         check_studied(guided.network, env)
-        names = resolve_names(env).space.names
+        names = guided.space.names if feature_map_of(environment) else resolve_names(env).space.names
     finally:
         env.close()
     if len(names) != len(guided.space.names):
@@ -302,12 +303,17 @@ def _described(
     return replace(network, metadata=metadata, env_id=network.env_id or environment.name)
 
 
-def check_output(path: Path, policy: Policy) -> None:
-    """Raise unless a network can be written to a file of this name."""
+def check_name(path: Path) -> None:
+    """Raise unless a file's name says how a network is to be written."""
     if path.suffix not in SUFFIXES:
         raise LegibleError(
             f"{path}: a network is written as .zip (for Stable-Baselines3) or .safetensors, not '{path.suffix}'."
         )
+
+
+def check_output(path: Path, policy: Policy) -> None:
+    """Raise unless a network can be written to a file of this name."""
+    check_name(path)
     if path.suffix == ".zip" and not isinstance(policy, NetworkPolicy):
         raise LegibleError(
             f"{path}: only networks of discrete actions can be written as a zip of Stable-Baselines3; use .safetensors."

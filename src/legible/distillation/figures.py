@@ -20,7 +20,6 @@ from legible.evaluation.recorded import RecordedEpisodes
 from legible.evaluation.statistics import Effect
 from legible.evaluation.units import UnitResult
 from legible.features import FeatureSpace
-from legible.policies import with_choices
 from legible.rules import CompiledRules, Rule
 
 _RESAMPLES = 2000
@@ -107,7 +106,7 @@ def broken_rules(teacher: Teacher, recorded: RecordedEpisodes) -> tuple[BrokenRu
     rules = guided.rules.rules
     matched = CompiledRules.compile([guided.rules]).matches(seen)
     done = best_choices(recorded.scores, teacher.starts)
-    before = best_choices(with_choices(teacher.network, guided.space).scores(seen), teacher.starts)
+    before = best_choices(teacher.own_scores(seen), teacher.starts)
     wanted = teacher.label(seen).choices
     found = []
     for number, rule in enumerate(rules):

@@ -27,7 +27,7 @@ from legible.evaluation import Runner
 from legible.evaluation.recorded import RECORD_EPISODES, STEPS, RecordedEpisodes
 from legible.evaluation.units import UNGUIDED, Setup, Unit, UnitResult, cut_into_units, usual_rows
 from legible.guidance import GuidedPolicy
-from legible.play import Observations, one_thread, stage_seeds
+from legible.play import Observations, on_rows, one_thread, stage_seeds
 from legible.policies import Policy, with_choices
 from legible.settings import DistillationSettings, PlaySettings
 
@@ -88,11 +88,13 @@ class Player:
 
     def setup(self, policy: Policy | None = None) -> Setup:
         """What units share: a policy without rules; without one, the guided policy is treatment 0."""
-        space, rows = self.guided.space, usual_rows(self.play)
+        rows = usual_rows(self.play)
         if policy is not None:
-            return Setup(with_choices(policy, space), self.environment, (), self.play, rows)
-        inner, rules = with_choices(self.guided.policy, space), self.guided.rules
-        return Setup(inner, self.environment, (rules,), self.play, rows)
+            return Setup(self._player(policy), self.environment, (), self.play, rows)
+        return Setup(self._player(self.guided.policy), self.environment, (self.guided.rules,), self.play, rows)
+
+    def _player(self, policy: Policy) -> Policy:
+        return with_choices(on_rows(policy, self.environment), self.guided.space)
 
     def returns(
         self, policy: Policy | None, seeds: Sequence[int], on_episodes: Callable[[int], None] | None = None
@@ -168,7 +170,7 @@ class Learner:
         assert self._observations is not None
         assert self._labels is not None
         student = self.student
-        outputs = student.outputs(student.inputs(self._observations[rows]))
+        outputs = student.outputs(student.inputs(self.teacher.shown(self._observations[rows])))
         targets, choices = (torch.from_numpy(column[rows]) for column in self._labels[:2])
         if student.kind == "values":
             changed = torch.from_numpy(self._labels.changed[rows])
@@ -232,7 +234,7 @@ def learn_in_rounds(
             checkpoint.save_round(number, saved)
         rounds.append(saved)
         on_round(RoundCheck.of(number, saved))
-    progress("distillation", of, of)
+    progress("distillation", len(rounds) * settings.steps, len(rounds) * settings.steps)
     return rounds
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from legible.distillation.student import Student
 from legible.guidance import GuidedPolicy
 from legible.play import Observations, Scores
-from legible.policies import ActorPolicy, NetworkPolicy, with_choices
+from legible.policies import ActorPolicy, NetworkPolicy
+from legible.rules import RuleSet
 
 _AT_ONCE = 4096
 
@@ -82,8 +83,17 @@ class Teacher:
         assert isinstance(network, NetworkPolicy | ActorPolicy)
         self.guided, self.network = guided, network
         self.starts = guided.space.group_starts
-        self._scored = with_choices(network, guided.space)
+        self._unguided = GuidedPolicy(network, RuleSet(()), guided.space, features=guided.features)
         self._untaught = Student(network)
+
+    def own_scores(self, observations: Observations) -> Scores:
+        """Return what the policy alone thinks of all choices."""
+        return self._unguided.scores(observations)
+
+    def shown(self, observations: Observations) -> Observations:
+        """Return what the network reads of states, where rules see more than that."""
+        features = self.guided.features
+        return observations if features is None else np.ascontiguousarray(observations[:, features.shown])
 
     def label(self, observations: Observations) -> Labels:
         """Say what to do in states."""
@@ -91,7 +101,7 @@ class Teacher:
         return Labels.concatenate([self._label(observations[i : i + _AT_ONCE]) for i in starts])
 
     def _label(self, observations: Observations) -> Labels:
-        own, guided = self._scored.scores(observations), self.guided.scores(observations)
+        own, guided = self.own_scores(observations), self.guided.scores(observations)
         before, choices = best_choices(own, self.starts), best_choices(guided, self.starts)
         moved = before != choices
         best = np.take_along_axis(guided, choices, axis=1)
@@ -105,6 +115,6 @@ class Teacher:
         """The outputs that become the guided actions: the policy's own but for the parts that rules move."""
         student = self._untaught
         with torch.no_grad():
-            own = student.outputs(student.inputs(observations)).numpy()
+            own = student.outputs(student.inputs(self.shown(observations))).numpy()
         done, _ = self.guided.predict(observations, rng=np.random.default_rng(0))
         return np.where(moved, student.as_outputs(done.reshape(len(observations), -1)), own)

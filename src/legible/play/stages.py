@@ -37,12 +37,15 @@ class Known:
         Rules that are left out, one at a time, to explain weaknesses.
     references
         Random play, constant choices and other policies that the policy is compared with.
+    searched
+        Episodes that a search has steps for.
     """
 
     rule_sets: int
     candidates: int
     explained_rules: int = 0
     references: int = 0
+    searched: int = 0
 
 
 @dataclass(frozen=True)
@@ -240,7 +243,7 @@ for _stage in (
         "evaluate",
         "the unguided policy and rule sets that are searched, on the same seeds: which of them are tested",
         _searched,
-        lambda *_: 0,  # its budget is one of steps
+        lambda settings, known: known.searched if _searched(settings, known) else 0,
     ),
     Stage(
         "racing",

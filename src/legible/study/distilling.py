@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from legible.distillation import Distillation, RoundCheck, distil_policy, write_network
-from legible.distillation.distil import check_distillable, check_output
+from legible.distillation.distil import check_distillable, check_name, check_output
 from legible.engines import Engine
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, with_features
 from legible.errors import LegibleError
 from legible.guidance import GuidedPolicy
 from legible.play import environment_for
@@ -82,7 +83,7 @@ def distil(
     """
     target = None if out is None else Path(out)
     if target is not None:
-        _check_name(target)
+        check_name(target)
     found, its_engine = _source_of(source, environment, trust=trust, engine=engine, progress=progress)
     checkpoint = None if target is None else target.with_name(f"{target.name}.distil")
     check_distillable(found.guided, found.environment)
@@ -106,7 +107,7 @@ def distil(
     )
     if target is not None and checkpoint is not None:
         write_network(distilled.policy, target)
-        _remove(checkpoint)
+        shutil.rmtree(checkpoint, ignore_errors=True)
     return distilled
 
 
@@ -116,20 +117,6 @@ def distillation_settings_for(
     """Return settings, by default those that suit an environment."""
     usual = DistillationSettings()
     return settings or (usual if is_native(environment) else usual.for_single_environments())
-
-
-def _check_name(target: Path) -> None:
-    """Refuse a name before a study is opened, and hours before it is needed."""
-    if target.suffix not in (".zip", ".safetensors"):
-        raise LegibleError(
-            f"{target}: a network is written as .zip (for Stable-Baselines3) or .safetensors, not '{target.suffix}'."
-        )
-
-
-def _remove(checkpoint: Path) -> None:
-    for path in checkpoint.iterdir():
-        path.unlink()
-    checkpoint.rmdir()
 
 
 def _source_of(
@@ -169,4 +156,5 @@ def _environment_of(guided: GuidedPolicy, environment: str | EnvironmentSpec | N
         written = getattr(network, "metadata", {}).get("environment")
         environment = EnvironmentSpec(known, dict(written.get("arguments", {})) if isinstance(written, dict) else {})
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
-    return environment_for(network, spec)
+    spec = environment_for(network, spec)
+    return spec if guided.features is None else with_features(spec, guided.features)

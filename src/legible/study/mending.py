@@ -15,7 +15,7 @@ import importlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,8 @@ from legible.evaluation.units import (
 from legible.features import FeatureSpace
 from legible.files import read_json, sha256_of, write_json
 from legible.formatting import confidence_interval, in_words, number
-from legible.play import stage_seeds
-from legible.policies import Policy, load_policy
+from legible.play import on_rows, stage_seeds
+from legible.policies import Policy, load_policy, with_choices
 from legible.rules import Rule, RuleSet, describe_rule_set
 from legible.settings import DistillationSettings, PlaySettings
 from legible.study.comparison import alike
@@ -419,7 +419,9 @@ class _Work:
 
     def _play(self, study: Study, policy: Policy, fingerprint: str, seeds: Sequence[int]) -> UnitResult:
         play: PlaySettings = study.settings.play
-        setup = Setup(replace_policy(study.setup(), policy), study.environment, (), play, usual_rows(play))
+        setup = Setup(
+            with_choices(on_rows(policy, study.environment), study.space), study.environment, (), play, usual_rows(play)
+        )
         units = cut_into_units([UNGUIDED] * len(seeds), seeds, play.unit_episodes)
         return run_units(
             setup,
@@ -431,14 +433,6 @@ class _Work:
             stage="rounds",
             on_episodes=lambda done: self.progress("rounds", done, len(seeds)),
         )
-
-
-def replace_policy(setup: Setup, policy: Policy) -> Policy:
-    """Return a policy as one that plays in a setup."""
-    from legible.policies import ChoicePolicy, acting  # noqa: PLC0415
-
-    inner = setup.policy
-    return replace(inner, policy=acting(policy)) if isinstance(inner, ChoicePolicy) else policy
 
 
 def _words(rule_sets: Sequence[RuleSet], space: FeatureSpace) -> tuple[str, ...]:

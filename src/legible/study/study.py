@@ -44,7 +44,7 @@ from legible.study.baselines import (
 )
 from legible.study.choices import cut_experiences, player_of, read_relations
 from legible.study.collecting import collect_in_units
-from legible.study.estimate import expected_episodes, guess_known, settings_for
+from legible.study.estimate import expected_episodes, settings_for
 from legible.study.explaining import ExplainsWeaknesses
 from legible.study.folder import StudyFolder
 from legible.study.guided_file import guided_policy_of, is_guided_policy_saved, save_guided_policy
@@ -54,7 +54,7 @@ from legible.study.mistakes import LooksForMistakes
 from legible.study.references import OtherPolicies, compare_with_references
 from legible.study.rules_from import OtherRules, find_origins, keep_confirmed
 from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
-from legible.study.sources import sources_of
+from legible.study.sources import known_before_testing, sources_of
 
 _REPORT = "legible.report:write_report"  # the report knows the study, so the study knows it by its name only
 T = TypeVar("T")
@@ -433,7 +433,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
             seed=self.seed,
             settings=self.settings.evaluation,
             sources=sources_of(self, self._rules_of(self._rules)),
-            run=self.runner("screening", "confirmation", known=guess_known(len(self.rule_sets))),
+            run=self.runner("screening", "confirmation", known=known_before_testing(self)),
         )
         keep_confirmed(self, found)
         return found
