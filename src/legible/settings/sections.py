@@ -71,6 +71,16 @@ class MiningSettings:
         "excluded ones, which is stricter for negative rules, since nearly any of them agrees with an action that "
         "is rarely taken.",
     ] = "agreement"
+    padded_apart: Annotated[
+        bool,
+        "Whether things that are not there, whose features are padded with zeros, are kept apart from those at 0: a "
+        "rule about the distance of a vehicle then asks for its presence.",
+    ] = True
+    plain_intervals: Annotated[
+        bool,
+        "Whether intervals are as a person would write them: ends rounded as far as every recorded value stays in its "
+        "interval, and rules that say the same in neighbouring intervals drawn together.",
+    ] = True
 
     def __post_init__(self) -> None:
         for name in ("held_out", "sampled"):
@@ -106,6 +116,8 @@ class MiningSettings:
             optimizations=5,
             prune_fraction=0.33,
             description_length_allowance=128.0,
+            padded_apart=False,
+            plain_intervals=False,
         )
 
 
