@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,15 +35,18 @@ def plans(arguments: argparse.Namespace, rules: TrainingRules) -> dict[str, Flee
     level, algorithm, _ = arguments.policy.split("/")
     environment = EnvironmentSpec(f"legible/{level}-v0")
     found = preset(environment.name, algorithm)
-    assert isinstance(found.settings, DqnSettings | PpoSettings)
+    settings = found.settings
+    assert isinstance(settings, DqnSettings | PpoSettings)
+    if isinstance(settings, DqnSettings) and arguments.exploration is not None:
+        settings = replace(settings, exploration_initial_eps=arguments.exploration)
     seeds = tuple(range(arguments.seeds))
-    base = FleetPlan((environment,), seeds, found.settings, arguments.steps, found.reward_scale)
+    base = FleetPlan((environment,), seeds, settings, arguments.steps, found.reward_scale)
     wanted = {"extended": base.extended_training()}
     for margin in [None, *arguments.margin]:
         size, _, weight = (margin or "").partition(":")
-        settings = RuleSettings(arguments.fade, float(size) if size else None, float(weight or 1.0))
+        fading = RuleSettings(arguments.fade, float(size) if size else None, float(weight or 1.0))
         name = "rules" if margin is None else f"rules, margin {size}, weight {weight or 1}"
-        wanted[name] = base.training_with_rules([rules] * len(seeds), settings)
+        wanted[name] = base.training_with_rules([rules] * len(seeds), fading)
     return wanted
 
 
@@ -81,6 +85,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=30_000, help="environment steps of every training")
     parser.add_argument("--seeds", type=int, default=3, help="how many trainings of each kind")
     parser.add_argument("--fade", type=float, default=0.5, help="share of the training over which rules fade out")
+    parser.add_argument("--exploration", type=float, help="random actions with which DQN begins, not the preset's 1")
     parser.add_argument("--margin", action="append", default=[], metavar="SIZE[:WEIGHT]", help="may be repeated")
     parser.add_argument("--episodes", type=int, default=250, help="episodes in which policies are measured")
     compare(parser.parse_args(given))

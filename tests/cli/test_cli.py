@@ -86,6 +86,22 @@ def test_train_writes_a_policy_and_export_hands_it_to_stable_baselines(tmp_path)
     assert first.predict(row, deterministic=True)[0] == second.predict(row, deterministic=True)[0]
 
 
+def test_train_goes_on_with_a_policy_and_rules(tmp_path) -> None:
+    (tmp_path / "rules.txt").write_text("# walls\n-North <- not open.north\n")
+    common = ("--steps", "120", "--from", "zoo:PacmanSmall/dqn/0", "--exploration", "0.1")
+    trained = legible("train", *common, "--rules", "rules.txt", "--margin", "5", cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    assert "over 250 greedy episodes; before, " in " ".join(trained.stdout.split())
+    assert "dqn on legible/PacmanSmall-v0: 120 of 120 steps, now measuring it" in trained.stderr
+    assert (tmp_path / "policies" / "PacmanSmall-v0-dqn-0-rules.zip").is_file()
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "study.json").write_text("{}")
+    refused = legible("train", *common, "--rules", "study", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "its composition is empty" in " ".join(refused.stderr.split())
+    assert "Traceback" not in refused.stderr
+
+
 HEAVY = ("gymnasium", "numba", "numpy", "torch")
 
 

@@ -60,8 +60,9 @@ def assert_same_steps(one: list[StepRecord], other: list[StepRecord], *, idle: b
         np.testing.assert_array_equal(first.episodes, second.episodes)
         rows = np.ones(len(first.episodes), bool) if idle else first.episodes >= 0
         assert first.masks is second.masks is None
+        assert first.rows is second.rows is None
         for column in fields(first):
-            if column.name != "masks":
+            if column.name not in {"masks", "rows"}:
                 np.testing.assert_array_equal(getattr(first, column.name)[rows], getattr(second, column.name)[rows])
 
 

@@ -601,3 +601,26 @@ def test_rows_are_found_as_a_greedy_regular_expression_finds_them(before, after,
     left, right = (re.escape(piece).replace(re.escape("*"), "(.*)") for piece in (before, after))
     found = re.fullmatch(rf"{left}(?P<n>0|[1-9]\d*){right}", name)
     assert _row_number(f"{before}{{n}}{after}", name) == (None if found is None else found.span("n"))
+
+
+def test_derived_features_are_mapped_by_name_or_have_no_image() -> None:
+    """Patterns mean features of the observation; what is computed from what is mapped does not stay as it is."""
+    space = FeatureSpace.from_dict(
+        {
+            "features": ["x", "speed"],
+            "actions": ["Left", "Right"],
+            "derived": {"drift": "change(x)", "before": "last_action", "fast": "speed > 1"},
+        }
+    )
+    text = '[[relation]]\nname = "mirror"\nactions = { swap = ["Left", "Right"] }\nnegate = "x"\n'
+    relation = parse_relations(text, space)[0]
+    assert relation.unmapped == (2, 3)  # drift and before; whether it is fast stays as it is
+    named = parse_relations(text.replace('"x"', '["x", "drift"]'), space)[0]
+    assert named.unmapped == (3,)
+    everything = parse_relations(text.replace('"x"', '"*"'), space)[0]
+    assert {fr.feature for fr in everything.features} == {0, 1}
+    assert everything.unmapped == (2, 3, 4)
+    rule = parse_rule("+Left <- x > 1 & drift > 0", space)
+    assert [r.text(space) for r in generalise(rule, [relation]).rule_set.rules] == ["+Left <- x > 1 & drift > 0"]
+    images = generalise(rule, [named]).rule_set.rules
+    assert [r.text(space) for r in images] == ["+Left <- x > 1 & drift > 0", "+Right <- x < -1 & drift < 0"]

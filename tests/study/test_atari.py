@@ -65,13 +65,13 @@ def test_a_fault_of_a_network_that_sees_pictures(tmp_path: Path) -> None:
     pytest.importorskip("ale_py")
     spec = EnvironmentSpec("ALE/Freeway-v5", {"obs_type": "grayscale", "max_episode_steps": 60, "frameskip": 4}, FRAMES)
     settings = StudySettings(
-        episodes=16,
-        sources="mined,searched",
+        episodes=12,
+        sources="searched",
         mining=MiningSettings(),
         play=PlaySettings(batch=8, unit_episodes=40),
-        evaluation=EvaluationSettings(rung_changes=8, rungs=2, race_seeds=16, confirmation_seeds=220),
-        search=SearchSettings(budget=12_000, most_conditions=1),
-        improvement=ImprovementSettings(episodes=20, final_episodes=24),
+        evaluation=EvaluationSettings(rung_changes=8, rungs=1, race_seeds=10, confirmation_seeds=210, most_confirmed=1),
+        search=SearchSettings(budget=4000, most_conditions=1, proposed=3, beam=2),
+        improvement=ImprovementSettings(episodes=10, final_episodes=16),
         references=ReferenceSettings(episodes=8, most_constants=3),
     )
     study = Study(

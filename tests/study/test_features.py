@@ -13,16 +13,19 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 import seen_worlds
 import turning_world
 from legible import cli
+from legible.distillation.distil import check_distillable
 from legible.engines import InProcess
-from legible.environments import EnvironmentSpec, FeaturedSpec, UntrustedCodeError
+from legible.environments import EnvironmentSpec, FeaturedSpec, UntrustedCodeError, map_features
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.guidance import GuidedEnv, GuidedPolicy
 from legible.policies import load_policy
+from legible.rules import parse_rule
 from legible.settings import (
     EvaluationSettings,
     ImprovementSettings,
@@ -33,6 +36,7 @@ from legible.settings import (
     StudySettings,
 )
 from legible.study import Study
+from legible.training.rules import TrainingRules
 
 PICTURES, GOALS = "seen_worlds:PictureWorld", "seen_worlds:GoalWorld"
 BEFORE = FeatureSpace.from_dict({"derived": {"before": "last_action"}})
@@ -273,6 +277,10 @@ def test_guided_policies_with_a_memory_are_saved(tmp_path: Path) -> None:
     from legible.rules import parse_rule
 
     guided = GuidedPolicy(policy, [parse_rule("+GoOn <- before = 1", derived)], derived)
+    with pytest.raises(LegibleError, match=r"cannot be trained with these rules: these rules see more than"):
+        TrainingRules.of(guided)
+    with pytest.raises(LegibleError, match=r"cannot be distilled: these rules see more than the policy's observation"):
+        check_distillable(guided, EnvironmentSpec("turning_world:TurningWorld"))
     guided.save(tmp_path / "guided.safetensors")
     loaded = GuidedPolicy.load(tmp_path / "guided.safetensors")
     assert loaded.space == derived
@@ -285,3 +293,25 @@ def test_guided_policies_with_a_memory_are_saved(tmp_path: Path) -> None:
     assert loaded.predict(batch, turned)[0].tolist() == [0, 0]  # both have just turned
     alone = policy.scores(batch).argmax(axis=1)
     assert loaded.predict(batch, turned, episode_start=[True, True])[0].tolist() == alone.tolist()
+
+
+def test_a_file_does_not_import_the_function_that_it_names(tmp_path: Path) -> None:
+    function = "seen_worlds:thing_in_picture"
+    features = map_features(seen_worlds.PictureWorld(), None, function)
+    network = torch.nn.Sequential(torch.nn.Linear(seen_worlds.SIZE**2, 2))
+    policy = load_policy(network, output="values", n_features=seen_worlds.SIZE**2, n_actions=2)
+    space = features.space
+    rule = parse_rule("+action1 <- thing.column > 5", space)
+    GuidedPolicy(policy, [rule], space, features=features).save(tmp_path / "guided.safetensors")
+    loaded = GuidedPolicy.load(tmp_path / "guided.safetensors")
+    with pytest.raises(UntrustedCodeError, match=r"names the function 'seen_worlds:thing_in_picture'"):
+        GuidedEnv(seen_worlds.PictureWorld(), loaded).reset(seed=0)
+    with pytest.raises(LegibleError, match="not 'seen_worlds:raises'"):
+        GuidedEnv(seen_worlds.PictureWorld(), loaded, features="seen_worlds:raises")
+    safe = GuidedEnv(seen_worlds.PictureWorld(), loaded, features=function)
+    observation, info = safe.reset(seed=0)
+    assert observation.shape == (seen_worlds.SIZE, seen_worlds.SIZE, 1)
+    for _ in range(seen_worlds.STEPS):
+        right = info["column"] > 5
+        *_, info = safe.step(np.int64(0))
+        assert (info["intervention"] is not None) == right

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,14 @@ from legible.features import FeatureSpace
 from legible.relations import parse_relations
 from legible.relations.check import check_relations
 from legible.rules import describe_rule
-from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
+from legible.settings import (
+    EvaluationSettings,
+    ImprovementSettings,
+    MiningSettings,
+    PlaySettings,
+    SearchSettings,
+    StudySettings,
+)
 from legible.study import Study
 from steering_world import Driving, Steering, UncutSteering
 
@@ -121,3 +129,26 @@ def test_the_mirror_is_none_of_the_whole_environment(world) -> None:
     assert {answer.verdict for answer in answers} <= {"holds", "cannot tell", "holds approximately"}
     wrong = parse_relations(steering_world.MIRRORS[world].replace('negate = "side"', ""), space)
     assert "does not hold" in {answer.verdict for answer in check_relations(world(), wrong, states=400, episodes=100)}
+
+
+@pytest.mark.parametrize("world", [Steering, Driving])
+def test_a_search_alone_finds_it(tmp_path: Path, world: type[Steering] | type[Driving]) -> None:
+    """Continuous actions, and several at once: one part at a time is searched."""
+    settings = replace(
+        SETTINGS,
+        sources="searched",
+        mining=MiningSettings(importance="none"),
+        search=SearchSettings(budget=80_000, most_conditions=2, proposed=8),
+    )
+    study = Study(
+        tmp_path,
+        steering_world.spec(world),
+        steering_world.policy(world, flawed=True),
+        relations="none",
+        settings=settings,
+        engine=InProcess(),
+    )
+    improvement = study.improve()
+    assert {verdict.source for verdict in study.evaluation.confirmed} == {"searched"}
+    base, guided = improvement.base.mean, improvement.guided.mean
+    assert guided - base > 0.8 * (BEST - base)

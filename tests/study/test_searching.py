@@ -99,7 +99,7 @@ def test_what_a_search_came_to(finished: Study) -> None:
     rows = {row.source: row for row in source_rows(finished)}
     kept = json.loads((finished.folder / "searched.json").read_text())
     searched = rows["searched"]
-    own = [verdict for verdict in finished.evaluation.verdicts if verdict.source == "searched"]
+    own = [verdict for verdict in finished.evaluation.verdicts if "searched" in verdict.sources]
     assert searched.tried == kept["tried"] > len(kept["proposed"]) >= len(own)
     assert searched.steps == kept["steps"] + sum(verdict.steps for verdict in own)
     assert kept["steps"] < 2 * SETTINGS.search.budget  # a lot that has begun is played to its end
@@ -111,7 +111,7 @@ def test_what_a_search_came_to(finished: Study) -> None:
 def test_nothing_is_searched_where_a_study_is_only_read(tmp_path: Path) -> None:
     made = study(tmp_path)
     made.mine()
-    with pytest.raises(NotDoneError, match="have not been played yet"):
+    with pytest.raises(NotDoneError, match="no rules have been searched yet"):
         _ = made.evaluation
 
 

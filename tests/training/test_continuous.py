@@ -111,6 +111,12 @@ def test_what_does_not_fit_is_refused(tmp_path, env: str, algo: str, message: st
     assert not list(tmp_path.iterdir())
 
 
+def test_observations_that_are_no_row_of_numbers_are_refused(tmp_path) -> None:
+    with pytest.raises(TrainingError, match=r"Blackjack-v1: its observations are a Tuple, .*FlattenObservation"):
+        train("Blackjack-v1", None, 10, out=tmp_path / "p")
+    assert not list(tmp_path.iterdir())
+
+
 def test_settings_and_budgets_that_contradict_are_refused(tmp_path) -> None:
     with pytest.raises(TrainingError, match="PpoSettings are no hyperparameters of sac"):
         train("Pendulum-v1", "sac", 10, out=tmp_path / "p", settings=PPO_SETTINGS)

@@ -168,6 +168,15 @@ def test_what_cannot_be_read_is_one_clear_line(tmp_path) -> None:
     refused(tmp_path / "rules.txt", "need regions, which a study finds", "Pendulum-v1")
 
 
+def test_rules_in_training_see_the_observation_only(tmp_path) -> None:
+    (tmp_path / "names.toml").write_text('[derived]\nleaving = "change(left)"\n')
+    (tmp_path / "rules.txt").write_text("+Left <- left\n")
+    assert read_rules(tmp_path / "rules.txt", MIRROR, tmp_path / "names.toml").n_rules == 1
+    (tmp_path / "rules.txt").write_text("+Left <- leaving > 0\n")
+    with pytest.raises(TrainingError, match=r"\+Left <- leaving > 0' speaks of 'leaving', which is derived"):
+        read_rules(tmp_path / "rules.txt", MIRROR, tmp_path / "names.toml")
+
+
 def test_names_of_another_environment_are_refused(tmp_path) -> None:
     space = FeatureSpace.of(["cart", "velocity", "pole", "turn"], ["Left", "Right"])
     policy = load_policy(save_cart(tmp_path))

@@ -6,9 +6,11 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from stable_baselines3 import DQN, PPO, SAC, TD3
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
@@ -19,7 +21,7 @@ from flawed_network import save_flawed_network
 from legible.environments import EnvironmentSpec
 from legible.features import FeatureSpace
 from legible.guidance import GuidedPolicy
-from legible.policies import load_policy
+from legible.policies import Activation, Layer, NetworkPolicy, Plain, load_policy
 from legible.rules import RuleSet, parse_rule
 from legible.training import train
 from legible.training.continuous import ContinuousPpoSettings
@@ -107,19 +109,19 @@ def test_where_rules_block_the_best_action_left_is_taken() -> None:
 def test_the_share_of_guided_episodes_falls_with_the_schedule() -> None:
     settings = RuleSettings(fade=0.5)
     model = guided_model(
-        DQN, "mirror", "+Stay <- true", settings=settings, total=8000, buffer_size=9000, learning_starts=9000
+        DQN, "mirror", "+Stay <- true", settings=settings, total=4000, buffer_size=5000, learning_starts=5000
     )
-    model.learn(8000)
+    model.learn(4000)
     _, done = stored(model)
     # All others are random; an episode that stays takes 16 steps, so guided ones have most of the early steps.
     stays = (done[:, 0] == mirror_world.STAY).reshape(4, -1).mean(axis=1)
     assert stays[0] > 0.75
     assert stays[0] > stays[1] > 0.4
-    np.testing.assert_allclose(stays[2:], 1 / 3, atol=0.05)
+    np.testing.assert_allclose(stays[2:], 1 / 3, atol=0.07)
     again = guided_model(
-        DQN, "mirror", "+Stay <- true", settings=settings, total=8000, buffer_size=9000, learning_starts=9000
+        DQN, "mirror", "+Stay <- true", settings=settings, total=4000, buffer_size=5000, learning_starts=5000
     )
-    again.learn(8000)
+    again.learn(4000)
     np.testing.assert_array_equal(stored(again)[1], done)
 
 
@@ -139,16 +141,16 @@ def test_continuous_actions_are_stored_where_rules_moved_them(kind: type[Any]) -
 
 
 @pytest.mark.parametrize(
-    ("kind", "world", "texts", "more"),
+    ("kind", "world", "texts", "more", "normalised"),
     [
-        (DQN, "mirror", ("+Stay <- left", "-Left <- right"), {"learning_starts": 50, "buffer_size": 1000}),
-        (PPO, "mirror", ("+Stay <- left", "-Left <- right"), {"n_steps": 64, "batch_size": 32}),
-        (PPO, "driving", ("+steer.left <- near", "-gear.fast <- not near"), {"n_steps": 64, "batch_size": 32}),
-        (SAC, "steering", ("+steer.right <- near",), {"learning_starts": 50, "buffer_size": 1000}),
-        (TD3, "steering", ("+steer.right <- near",), {"learning_starts": 50, "buffer_size": 1000}),
+        (DQN, "mirror", ("+Stay <- left", "-Left <- right"), {"learning_starts": 50, "buffer_size": 1000}, False),
+        (DQN, "mirror", ("+Stay <- left", "-Left <- right"), {"learning_starts": 50, "buffer_size": 1000}, True),
+        (PPO, "mirror", ("+Stay <- left", "-Left <- right"), {"n_steps": 64, "batch_size": 32}, True),
+        (PPO, "driving", ("+steer.left <- near", "-gear.fast <- not near"), {"n_steps": 64, "batch_size": 32}, False),
+        (SAC, "steering", ("+steer.right <- near",), {"learning_starts": 50, "buffer_size": 1000}, False),
+        (TD3, "steering", ("+steer.right <- near",), {"learning_starts": 50, "buffer_size": 1000}, False),
     ],
 )
-@pytest.mark.parametrize("normalised", [False, True])
 def test_the_margin_loss_puts_rules_into_the_network(
     kind: type[Any], world: str, texts: tuple[str, ...], more: dict[str, Any], normalised: bool
 ) -> None:
@@ -264,6 +266,47 @@ def test_what_cannot_be_trained_with_rules_is_refused(tmp_path) -> None:
     guided = guided_file(tmp_path)
     with pytest.raises(TrainingError, match=r"is a guided policy\. Give its rules as well"):
         train(MIRROR, None, 10, out=tmp_path / "p", start=guided)
+
+
+class Corridor(gymnasium.Env[np.ndarray, np.int64]):
+    """Twelve cells. The exit on the right, near the start, earns 1; the one on the left, far away, earns 10."""
+
+    feature_space = FeatureSpace.of(["cell"], ["Left", "Right"])
+    observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):  # noqa: ARG002
+        super().reset(seed=seed)
+        self._cell, self._steps = 9, 0
+        return self._seen(), {}
+
+    def step(self, action):
+        self._cell += 2 * int(action) - 1
+        self._steps += 1
+        reward = {0: 10.0, 12: 1.0}.get(self._cell, 0.0)
+        return self._seen(), reward, reward > 0, self._steps == 40, {}
+
+    def _seen(self):
+        return np.array([self._cell / 12], np.float32)
+
+
+def test_rules_reach_what_chance_does_not(tmp_path) -> None:
+    """The policy knows the near exit only, and random steps do not lead out of the other one."""
+    world = EnvironmentSpec(f"{__name__}:Corridor")
+    hidden = Layer(np.ones((8, 1)), np.linspace(-0.9, 0.1, 8), Activation("relu"))
+    always_right = NetworkPolicy((hidden, Layer(np.zeros((2, 8)), [0.0, 0.9])), "values", Plain(1))
+    settings = DqnSettings(
+        hidden=(8,), n_envs=1, buffer_size=5000, learning_starts=20, batch_size=64, learning_rate=5e-3, gamma=0.95,
+        train_freq=1, gradient_steps=1, target_update_interval=100, exploration_initial_eps=0.05,
+    )  # fmt: skip
+    rules = rules_of(Corridor.feature_space, "+Left <- cell <= 1")
+    returns = {
+        name: train(
+            world, None, 2000, out=tmp_path / name, start=always_right, rules=given, settings=settings, n_episodes=2
+        ).evaluation.mean_return
+        for name, given in (("extended", None), ("rules", rules))
+    }
+    assert returns == {"extended": 1.0, "rules": 10.0}
 
 
 def guided_file(tmp_path: Path) -> Path:

@@ -21,7 +21,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from scipy import stats
@@ -32,7 +32,7 @@ from legible.evaluation.confirmation import Expectation, confirm
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.pairs import PairedPlay, Pairs
-from legible.evaluation.recorded import EpisodeRecord, find_repetition
+from legible.evaluation.recorded import EpisodeRecord, Repetition, find_repetition
 from legible.evaluation.statistics import POWER, Standing, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult, run_units
 from legible.evaluation.verdicts import Evaluation, Sample, Verdict
@@ -161,6 +161,11 @@ class Race:
         self._rungs = [settings.rung_changes * 2**k for k in range(settings.rungs)]
         self.objective = find_objective(settings.objective)
         self._entries: dict[object, _Entry] = {}
+
+    @property
+    def record(self) -> EpisodeRecord:
+        """The unguided policy."""
+        return self._play.record
 
     @property
     def entries(self) -> list[_Entry]:
@@ -306,14 +311,27 @@ class Exploration:
     @cached_property
     def _race(self) -> Race:
         setup, seed, settings, run, on_episodes = self._arguments
-        repetition = find_repetition(setup, seed, SEARCH_STAGE, run)
-        this = replace(setup, treatments=(), rows=repetition.rows)
-        record = EpisodeRecord(this, seed, SEARCH_STAGE, SEARCH_SEEDS, run, on_episodes)
-        return Race(PairedPlay(this, repetition, record, run, on_episodes, full_units=True), settings)
+        return _open_race(setup, seed, SEARCH_STAGE, settings, run, on_episodes)[0]
 
     def __call__(self, trial: Trial) -> list[MeasuredEffect]:
         """Try rule sets."""
         return self._race.explore(trial)
+
+
+def _open_race(
+    setup: Setup,
+    seed: int,
+    stage: str,
+    settings: EvaluationSettings,
+    run: Runner,
+    on_episodes: Callable[[int], None] | None,
+) -> tuple[Race, Repetition]:
+    """Open a race on the seeds of a stage, and say whether the same seed gives the same episode there."""
+    searches = stage == SEARCH_STAGE
+    repetition = find_repetition(setup, seed, stage, run)
+    this = replace(setup, treatments=(), rows=repetition.rows)
+    record = EpisodeRecord(this, seed, stage, SEARCH_SEEDS if searches else settings.race_seeds, run, on_episodes)
+    return Race(PairedPlay(this, repetition, record, run, on_episodes, full_units=searches), settings), repetition
 
 
 def race(
@@ -327,12 +345,18 @@ def race(
     on_episodes: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Race every treatment of the setup and every rule set of the sources; parameters as for `evaluate`."""
-    repetition = find_repetition(setup, seed, "racing", run)
-    this = replace(setup, treatments=(), rows=repetition.rows)
-    record = EpisodeRecord(this, seed, "racing", settings.race_seeds, run, on_episodes)
-    found = Race(PairedPlay(this, repetition, record, run, on_episodes), settings)
-    found.enter(setup.treatments)
-    ask_sources(sources or {}, found.measure, Exploration(this, seed, settings, run, on_episodes))
+
+    @cache
+    def begin() -> tuple[Race, Repetition]:
+        """Begin the race, when all searches are done."""
+        found, repetition = _open_race(setup, seed, "racing", settings, run, on_episodes)
+        found.enter(setup.treatments)
+        return found, repetition
+
+    explore = Exploration(setup, seed, settings, run, on_episodes)
+    ask_sources(sources or {}, lambda named: begin()[0].measure(named), explore)  # noqa: PLW0108 (not before it is needed)
+    found, repetition = begin()
+    this, record = replace(setup, treatments=(), rows=repetition.rows), found.record
     record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
     candidates = _candidates(found, settings)
     verdicts = _verdicts(found, candidates, settings.alpha)

@@ -165,6 +165,11 @@ class Verdict:
     is_set_aside: bool = False
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources that named it."""
+        return tuple(self.found_by.split(", ")) if self.found_by else ()
+
+    @property
     def source(self) -> str:
         """The first of the sources that named it."""
         return self.found_by.partition(", ")[0]

@@ -134,6 +134,14 @@ class GuidedPolicy:
         """Whether it reads rows of features, and not observations."""
         return self.features is not None
 
+    def check_sees_observations(self, what: str) -> None:
+        """Raise where rules see more than the observation; `what` cannot be done then."""
+        if self.reads_rows:
+            raise LegibleError(
+                f"{what}: these rules see more than the policy's observation (derived features, or features of your "
+                "own), which a network is not shown; use the guided policy as it is, or a GuidedEnv."
+            )
+
     @property
     def kind(self) -> ScoreKind:
         """What the scores mean, as for the policy that is guided; "none" where they are not those of whole actions."""

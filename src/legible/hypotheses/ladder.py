@@ -107,6 +107,15 @@ class Ladder:
         found = [found for found in self.tested if found.rung >= rung and found.effect.mean > 0.0]
         return different(self._ranked(found, luck), most)
 
+    def parents(self) -> list[Tested]:
+        """Return those around which more may be found, the best first.
+
+        Those come first that did well on the second rung or above. Others may only lack a condition.
+        """
+        best = self.best(len(self.tested), rung=1)
+        chosen = {id(found) for found in best}
+        return best + self._ranked([found for found in self.tested if id(found) not in chosen], luck=1.0)
+
     def _ranked(self, found: Sequence[Tested], luck: float) -> list[Tested]:
         """Sort by what each is expected to gain, with so many standard deviations of what is not known added."""
         usual = self._usual_size()

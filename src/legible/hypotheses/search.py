@@ -119,16 +119,17 @@ def searched(known: SourceInput) -> Hypotheses:
     """Rule sets from a beam search over bodies of one and more conditions, within a budget of environment steps."""
     search = Search(known)
     ladder = Ladder(float(known.experiences.returns.std()))
-    waiting = search.first()
     spent, begun = 0, 0.0
-    for allowed in SPENT[: known.search.most_conditions]:
+    rounds = SPENT[: known.search.most_conditions]
+    for allowed in (share / rounds[-1] for share in rounds):
         budget = [known.budget * (begun + share * (allowed - begun)) for share in SPENT_ON_RUNGS]
-        spent = yield from _try_all(ladder, waiting, spent, budget[0])
+        if begun == 0.0:
+            spent = yield from _try_all(ladder, search.first(), spent, budget[0])
+        else:
+            spent = yield from _refine(ladder, search, known.search.beam, spent, budget[0])
         for rung in range(1, len(RUNGS)):
             spent = yield from _climb(ladder, rung, spent, budget[rung])
         begun = allowed
-        best = ladder.best(known.search.beam, rung=1) or ladder.best(known.search.beam)
-        waiting = search.around(found.candidate for found in best)
     best = ladder.best(known.search.proposed, rung=1) or ladder.best(known.search.proposed)
     yield Proposal([found.candidate.rule_set for found in best], [found.effect for found in best])
 
@@ -146,6 +147,16 @@ def _try_all(ladder: Ladder, waiting: Sequence[Candidate], spent: int, allowed: 
         effects = yield Trial([candidate.rule_set for candidate in lot], *RUNGS[0])
         ladder.add(lot, effects)
         spent += sum(effect.steps for effect in effects)
+    return spent
+
+
+def _refine(ladder: Ladder, search: Search, beam: int, spent: int, allowed: float) -> Spending:
+    """Try what lies around the best candidates, then around those that come next, until so many steps are spent."""
+    parents = [found.candidate for found in ladder.parents()]
+    for start in range(0, len(parents), beam):
+        if spent >= allowed:
+            break
+        spent = yield from _try_all(ladder, search.around(parents[start : start + beam]), spent, allowed)
     return spent
 
 

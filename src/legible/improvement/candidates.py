@@ -19,7 +19,8 @@ def find_candidates(evaluation: Evaluation, settings: ImprovementSettings, veto:
     by_effect = sorted(allowed, key=lambda v: -v.difference)
     if settings.most_candidates:
         chosen = by_effect[: settings.most_candidates]
-        allowed, by_effect = [v for v in allowed if v in chosen], chosen
+        places = {id(verdict) for verdict in chosen}
+        allowed, by_effect = [v for v in allowed if id(v) in places], chosen
     if settings.order == "effect":
         return by_effect
     if settings.order == "negative-first":
@@ -47,5 +48,6 @@ def _allowed(evaluation: Evaluation, settings: ImprovementSettings, veto: Collec
         "confirmed": evaluation.confirmed,
         "best": [v for v in evaluation.verdicts if isinstance(v.treatment, RuleSet) and v.difference > 0.0],
     }[settings.candidates]
-    in_order = [verdict for verdict in evaluation.verdicts if verdict in found]
+    chosen = {id(verdict) for verdict in found}
+    in_order = [verdict for verdict in evaluation.verdicts if id(verdict) in chosen]
     return [v for v in in_order if not (set(v.rule_set.rules) | {v.rule_set.source}) & set(veto)]

@@ -19,7 +19,7 @@ from legible.improvement.trials import Play
 from legible.rules import RuleSet
 from legible.settings import FEWEST_CHANGES, EvaluationSettings
 
-MOST_POINTS = 8
+MOST_POINTS = 6
 """Compositions of the front that are played on the seeds of the check, the chosen one included."""
 
 

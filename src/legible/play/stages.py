@@ -37,12 +37,15 @@ class Known:
         Rules that are left out, one at a time, to explain weaknesses.
     references
         Random play, constant choices and other policies that the policy is compared with.
+    searched
+        Episodes that a search has steps for.
     """
 
     rule_sets: int
     candidates: int
     explained_rules: int = 0
     references: int = 0
+    searched: int = 0
 
 
 @dataclass(frozen=True)
@@ -240,7 +243,7 @@ for _stage in (
         "evaluate",
         "the unguided policy and rule sets that are searched, on the same seeds: which of them are tested",
         _searched,
-        lambda *_: 0,  # its budget is one of steps
+        lambda settings, known: known.searched if _searched(settings, known) else 0,
     ),
     Stage(
         "racing",
@@ -329,6 +332,14 @@ for _stage in (
         "futures of single decisions, from the decision on, the same for all choices",
         lambda settings, known: FUTURES * settings.mistakes.decisions if _of_mistakes(settings, known) else 0,
         lambda *_: 0,  # parts of episodes: their budget is one of steps
+    ),
+    Stage(
+        "comparison",
+        18,
+        "comparison",
+        "rule sets of two studies with both policies, on the same seeds (legible compare)",
+        lambda *_: 0,  # no part of a study by itself
+        lambda *_: 0,
     ),
     *(
         Stage(name, block, "distil", purpose, lambda *_: 0, lambda *_: 0)  # after a study, if at all

@@ -171,6 +171,7 @@ def guess_known(rule_sets: int) -> Known:
 def expected_episodes(settings: StudySettings, known: Known) -> dict[str, tuple[int, int]]:
     """Return for stages that learn only step by step how many episodes they play: at least so many, and a guess."""
     least = {
+        "search": 0,
         "racing": settings.evaluation.race_seeds,
         "racing confirmation": 2 * settings.evaluation.confirmation_changes,
         "composition": settings.improvement.episodes,
@@ -187,10 +188,9 @@ def estimate(
     rate = rate or measure_rate(setup, engine=engine, time_limit=settings.time_limit or None)
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
     references = 1 + min(setup.policy.n_actions, settings.references.most_constants)
-    guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES, references)
+    searched = round(search_budget(settings, setup.environment, known, rate.length) / rate.length)
+    guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES, references, searched)
     episodes = planned_episodes(settings, guess, collected=rule_sets is not None)
-    if "search" in episodes:
-        episodes["search"] = round(search_budget(settings, setup.environment, known, rate.length) / rate.length)
     return Estimate(rate.episodes, episodes, engine.workers or 1)
 
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from legible.errors import LegibleError
@@ -25,11 +25,16 @@ from legible.hypotheses import (
     others_name,
     source_names,
 )
+from legible.play import Known
 from legible.rules import Rule, RuleSet
-from legible.study.estimate import search_budget
+from legible.study.estimate import guess_known, search_budget
 
 if TYPE_CHECKING:
     from legible.study.study import Study
+
+
+# What a search plays begins where guidance parts from the policy: so many times as many episodes as whole ones.
+EPISODES_OF_A_SEARCH = 1.5
 
 
 def sources_of(study: Study, rules: tuple[Rule, ...]) -> dict[str, Hypotheses]:
@@ -57,6 +62,13 @@ def sources_of(study: Study, rules: tuple[Rule, ...]) -> dict[str, Hypotheses]:
         search = KeptSearch(study)
         opened[SEARCHED] = search.source(lambda: open_sources([SEARCHED], known)[SEARCHED])
     return opened
+
+
+def known_before_testing(study: Study) -> Known:
+    """What is known, or guessed, of the rule sets of a study before any of them is played."""
+    known, length = guess_known(len(study.rule_sets)), float(study.experiences.lengths.mean())
+    budget = search_budget(study.settings, study.environment, known.rule_sets, length)
+    return replace(known, searched=round(EPISODES_OF_A_SEARCH * budget / length))
 
 
 class KeptSearch:
@@ -170,23 +182,27 @@ class SourceRow:
 
 
 def source_rows(study: Study) -> tuple[SourceRow, ...]:
-    """Return what every source came to, in their order; a rule set that several named counts for the first of them."""
+    """Return what every source came to, in their order.
+
+    A rule set that several sources named counts for each of them, what was played for it for the first.
+    """
     verdicts = study.evaluation.verdicts
     used = {_cause(rule_set) for rule_set in study.improvement.rule_sets}
-    extra = _extra_counts(study)
-    names = list(dict.fromkeys([*_names_of(study), *(verdict.source for verdict in verdicts)]))
+    searched, searching = KeptSearch(study).counts()
+    steps = {SEARCHED: searching, **{others_name(name): n for name, n in study.other_rules.steps().items()}}
+    if study.learns_from_mistakes and study.has_mistakes:
+        steps["mistakes"] = study.mistakes.steps_played
     rows = []
-    for name in names:
-        own = [verdict for verdict in verdicts if verdict.source == name]
-        tried, steps = extra.get(name, (len(own), 0))
+    for name in dict.fromkeys([*_names_of(study), *(name for verdict in verdicts for name in verdict.sources)]):
+        own = [verdict for verdict in verdicts if name in verdict.sources]
         rows.append(
             SourceRow(
                 name,
-                tried,
+                searched if name == SEARCHED else len(own),
                 sum(verdict.confirmation is not None for verdict in own),
                 sum(verdict.is_confirmed for verdict in own),
                 sum(_cause(verdict.rule_set) in used for verdict in own),
-                steps + sum(verdict.steps for verdict in own),
+                steps.get(name, 0) + sum(verdict.steps for verdict in own if verdict.source == name),
             )
         )
     return tuple(row for row in rows if row.tried)
@@ -201,16 +217,3 @@ def _names_of(study: Study) -> list[str]:
     """The names of a study's sources, those of other policies and studies one by one."""
     places = [others_name(origin.name) for origin in study.other_rules.origins]
     return [n for name in source_names(study.settings.sources) for n in (places if name == OTHERS else [name])]
-
-
-def _extra_counts(study: Study) -> dict[str, tuple[int, int]]:
-    """Rule sets that were tried, and steps that were played, before anything was tested."""
-    counts = {SEARCHED: KeptSearch(study).counts()}
-    tested: dict[str, int] = {}
-    for verdict in study.evaluation.verdicts:
-        tested[verdict.source] = tested.get(verdict.source, 0) + 1
-    for place, steps in study.other_rules.steps().items():
-        counts[others_name(place)] = (tested.get(others_name(place), 0), steps)
-    if study.learns_from_mistakes and study.has_mistakes:
-        counts["mistakes"] = (tested.get("mistakes", 0), study.mistakes.steps_played)
-    return {name: count for name, count in counts.items() if any(count)}

@@ -44,9 +44,9 @@ class FleetRules:
         if len(self._rules) != n_policies:
             raise FleetError(f"{n_policies} policies need as many sets of rules, got {len(self._rules)}.")
         for each in self._rules:
-            if (len(each.space), len(each.space.actions)) != (slots.width, slots.n_actions):
+            if (each.space.n_own, len(each.space.actions)) != (slots.width, slots.n_actions):
                 raise FleetError(
-                    f"rules of {len(each.space)} features and {len(each.space.actions)} actions do not fit "
+                    f"rules of {each.space.n_own} features and {len(each.space.actions)} actions do not fit "
                     f"environments with {slots.width} and {slots.n_actions}."
                 )
 

@@ -27,11 +27,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from legible.environments import Env, EnvironmentSpec, resolve_names
+from legible.environments.feature_readers import ObservationReader
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, is_cut
 from legible.guidance import GuidedPolicy
 from legible.guidance.kernel import guide_row
-from legible.rules import CompiledRules, RuleSet, parse_rule
+from legible.rules import CompiledRules, Rule, RuleSet, parse_rule
 from legible.settings import Enforce, Precedence
 from legible.training.errors import TrainingError
 
@@ -106,15 +107,30 @@ class TrainingRules:
         for layer in self.layers:
             for rule in layer.rules.rules:
                 rule.check(self.space)
+                self._check_seen(rule)
         if not is_cut(self.space):
             raise TrainingError("continuous actions must be cut into regions before rules can speak of them.")
+
+    def _check_seen(self, rule: Rule) -> None:
+        """Refuse features that are not of the observation: they have a memory, which a replay buffer has not."""
+        beyond = [feature for feature in rule.features if feature >= self.space.n_own]
+        if beyond:
+            raise TrainingError(
+                f"the rule {rule.text(self.space)!r} speaks of {self.space[beyond[0]].name!r}, which is derived; rules "
+                "in training see the observation only."
+            )
 
     @classmethod
     def of(cls, guided: GuidedPolicy) -> TrainingRules:
         """The rules of a guided policy."""
+        guided.check_sees_observations("a policy cannot be trained with these rules")
         layers: list[RuleLayer] = []
         policy = guided
         while True:
+            if policy.features is not None and not isinstance(policy.features.reader, ObservationReader):
+                raise TrainingError(
+                    f"the rules see {policy.features.reader.text!r}; rules in training see the observation only."
+                )
             layers.insert(0, RuleLayer(policy.rules, policy.precedence))
             if not isinstance(policy.policy, GuidedPolicy):
                 return cls(tuple(layers), guided.space, guided.enforce)
@@ -301,7 +317,7 @@ def _check_names(space: FeatureSpace, env: Env, source: str, environment: str) -
     own, theirs = here.space, space
     groups = (tuple(group.name for group in each.groups) for each in (own, theirs))
     actions = (own.action_names, theirs.action_names) if own.is_discrete else tuple(groups)
-    for what, ours, others in (("features", own.names, theirs.names), ("actions", *actions)):
+    for what, ours, others in (("features", own.own.names, theirs.own.names), ("actions", *actions)):
         if len(ours) != len(others):
             raise TrainingError(
                 f"{source}: its rules are of another environment: they know {len(others)} {what}, but {environment} "

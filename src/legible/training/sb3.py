@@ -275,10 +275,15 @@ def _critic_steps(plan: Preset) -> int:
 
 
 def choose_algorithm(spec: EnvironmentSpec, algo: Algorithm | None) -> tuple[Algorithm, bool]:
-    """The algorithm, checked against the environment's actions, and whether these are continuous."""
+    """The algorithm, checked against the environment's spaces, and whether its actions are continuous."""
     env = spec.make()
-    space = env.action_space
+    space, shown = env.action_space, env.observation_space
     env.close()
+    if not isinstance(shown, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        raise TrainingError(
+            f"{spec.name}: its observations are a {type(shown).__name__}, and networks here read one row of numbers; a "
+            "wrapper can make them that (--wrap gymnasium.wrappers:FlattenObservation)."
+        )
     fitting = fitting_algorithms(space)
     if not fitting:
         raise TrainingError(
@@ -448,22 +453,18 @@ def _finish(
     if not isinstance(policy, NetworkPolicy):
         policy = load_policy(zip_file)  # without Stable-Baselines3
     usual = EVALUATION_EPISODES if isinstance(policy, NetworkPolicy) else _ACTING_EPISODES
-    evaluation = evaluate_policy(policy, spec, n_episodes or usual)
     metadata = {
         **description,
         "algorithm": description["algorithm"].upper(),
         "steps": model.num_timesteps,
         "training": description.get("training", "base"),
         "trainer": "stable-baselines3",
-        "evaluation": evaluation.as_json(),
     }
-    file = save_policy(
-        policy,
-        stem.with_name(f"{stem.name}.safetensors"),
-        metadata=metadata,
-        action_names=action_names(spec),
-        env_id=spec.name,
-    )
+    known: Any = {"action_names": action_names(spec), "env_id": spec.name}
+    # Measuring can take long, so what was trained is kept before.
+    file = save_policy(policy, stem.with_name(f"{stem.name}.safetensors"), metadata=metadata, **known)
+    evaluation = evaluate_policy(policy, spec, n_episodes or usual)
+    save_policy(policy, file, metadata={**metadata, "evaluation": evaluation.as_json()}, **known)
     began = None if before is None else evaluate_policy(before, spec, n_episodes or usual)
     return TrainingResult(zip_file, file, model.num_timesteps, evaluation, normalisation, began)
 
