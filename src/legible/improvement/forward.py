@@ -26,7 +26,7 @@ LOT = 4
 MOST_TESTS = 3
 """How many candidates of a step are tested at most."""
 PROMISING = 0.2
-"""Only candidates whose additions have a smaller p where they are chosen are tested."""
+"""Only candidates whose additions have a smaller p where they are chosen are tested; confirmed ones if they add."""
 HARM = -1.0
 """A candidate is not tried again that lay so many standard errors below zero."""
 EQUAL = 0.5
@@ -197,7 +197,7 @@ class Path:
         """Return the candidate that adds most of those that look as if they help; None where none does."""
         active = self._candidates[: self._most]
         while True:
-            fresh = [one for one in active if one.is_fresh and one not in done and self._is_promising(one.tried)]
+            fresh = [one for one in active if one.is_fresh and one not in done and self._is_promising(one)]
             stale = sorted((one for one in active if not one.is_fresh), key=lambda one: -one.guide)
             best = max(fresh, key=lambda one: one.guide, default=None)
             if not stale or (best is not None and best.guide >= stale[0].guide):
@@ -206,8 +206,10 @@ class Path:
             for one, trial in zip(stale[:LOT], trials, strict=True):
                 one.trial, one.guide, one.effect, one.is_fresh = trial, trial.addition, None, True
 
-    def _is_promising(self, trial: Trial) -> bool:
-        return trial.is_whole and trial.standing.p < PROMISING and not self._judge.changes_too_much(trial.result)
+    def _is_promising(self, candidate: Candidate) -> bool:
+        trial = candidate.tried
+        helps = trial.addition > 0.0 if candidate.is_confirmed else trial.standing.p < PROMISING
+        return helps and trial.is_whole and not self._judge.changes_too_much(trial.result)
 
     def _simplest(self, best: Candidate, others: Sequence[Candidate]) -> Candidate:
         """Return the candidate with the fewest rules, then changes, of those that add as much as the best one."""

@@ -28,6 +28,7 @@ STEP_LIMIT = 100_000
 MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
 SINGLE_BATCH, SINGLE_UNIT = 25, 100
+SINGLE_COMPOSING = 1000  # seeds of a composition there
 SINGLE_STEPS = 5  # how many times fewer steps are spent on single decisions there
 # With fewer changed episodes the test of the confirmation does not keep its promise where losses are rare and large.
 FEWEST_CHANGES = 200
