@@ -371,6 +371,7 @@ def test_what_fresh_seeds_did_not_confirm_does_not_count_with_what_they_did() ->
     ("kept", "told"),
     [
         ((93.7, 91.4, 92.2, 89.5), ""),  # on both sides of 90 %, but no story
+        ((99.2, 98.7, 90.0, 88.0), ""),  # no step between the last two
         ((98.6, 98.0, 97.0, 40.0), "knows it for north (kept in 98.6 %), east (kept in 98 %) and south (kept in 97 %), "
          "not for west (kept in 40 %)"),
         ((98.0, 70.0, 97.0, 97.0), "knows it for north (kept in 98 %), south (kept in 97 %) and west (kept in 97 %), "

@@ -176,4 +176,10 @@ def _grades(by_action: Mapping[int, Knowledge], usual: Knowledge, alpha: float) 
             return "known"
         return "unknown" if own.kept < HALF else "less well"
 
-    return {action: grade(action, own) for action, own in by_action.items()}
+    grades = {action: grade(action, own) for action, own in by_action.items()}
+    # From one action to the next there must be a step, or else the line between them is drawn at random.
+    for action in sorted(seen, key=lambda a: -by_action[a].kept):
+        known = [by_action[a].kept for a in seen if grades[a] == "known"]
+        if grades[action] == "less well" and known and min(known) - by_action[action].kept < MARKED / 2:
+            grades[action] = "known"
+    return grades
