@@ -18,6 +18,7 @@ import re
 import shlex
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +100,7 @@ def blocks_of(page: str) -> list[Block]:
 def few_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StudySettings, "quick", classmethod(lambda _: FEW))
     monkeypatch.setitem(settings.PRESETS, "quick", lambda: FEW)
+    monkeypatch.setattr(study, "settings_for", lambda _: FEW)  # what a study takes when nothing is said
     monkeypatch.setattr(study, "LocalProcesses", engines.InProcess)
     monkeypatch.setattr(engines, "make_engine", lambda *_, **__: engines.InProcess())
     monkeypatch.setenv("MPLBACKEND", "agg")
@@ -229,3 +231,27 @@ def test_the_table_of_policies_says_what_opens() -> None:
     rows = [*module.combinations(("QRDQN", "RecurrentPPO")), *module.refusals()]
     assert len(rows) == 8
     assert not [row for row in rows if row not in page], "run docs/make_policies.py"
+
+
+def test_pages_use_what_is_installed_or_say_where_the_zoo_is() -> None:
+    """A wheel holds one policy of the zoo; where a page names another, it says how to get it."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        wheel = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]
+    shipped = {
+        Path(path).relative_to("zoo").with_suffix("").as_posix()
+        for path in wheel["force-include"]
+        if path.startswith("zoo/")
+    }
+    assert shipped == {"PacmanSmall/ppo/4"}
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        named = set(re.findall(r"zoo:(\w+/\w+/\d[\w-]*)", text)) - shipped
+        told = "quickstart.md#the-zoo" in text or "## The zoo" in text or page.startswith("docs/reference-")
+        assert not named or told, f"{page} names {', '.join(sorted(named))} and does not say where it is"
+
+
+def test_the_first_pages_show_the_default() -> None:
+    for page in ("README.md", "docs/quickstart.md", "docs/index.md"):
+        for block in blocks_of(page):
+            assert "StudySettings.quick()" not in block.text, page
+            assert not any("quick" in words for words in block.commands), page

@@ -184,3 +184,19 @@ def test_steps_are_counted() -> None:
     play = DrawnPlay({rule(0): noise(2.0, 5.0)})
     found = composed(play, [rule_set(0)])
     assert found.environment_steps == 20 * play.episodes
+
+
+def test_what_fresh_seeds_confirmed_joins_more_easily_and_the_check_still_judges() -> None:
+    """An effect of a tenth of the spread, 200 episodes a half: too little for the test, enough to go on with."""
+
+    def joined(world: int, *, confirmed: bool) -> Improvement:
+        play = DrawnPlay({rule(0): noise(10.0, 1.0)}, world=world)
+        evaluation = evaluation_of([rule_set(0)])
+        verdicts = tuple(replace(verdict, is_confirmed=confirmed) for verdict in evaluation.verdicts)
+        return improve(SETUP, replace(evaluation, verdicts=verdicts), seed=world, settings=SETTINGS, run=play)
+
+    tried = {confirmed: [joined(world, confirmed=confirmed) for world in range(12)] for confirmed in (False, True)}
+    began = {confirmed: sum(one.check is not None for one in found) for confirmed, found in tried.items()}
+    assert began[True] >= began[False] + 3
+    for one in tried[True]:
+        assert bool(len(one.composition)) == (one.check is not None and one.check.is_passed)

@@ -10,10 +10,11 @@ from legible.errors import LegibleError
 from legible.features import Action, Feature, FeatureSpace, Intervals, deciles
 from legible.mining import Importance, MinedRule, Mining, exclusion, inclusion, judge_rules, mine
 from legible.mining import mining as module
-from legible.mining.mining import _filter
+from legible.mining.merging import merge_slices
+from legible.mining.mining import _filter, absent_values
 from legible.play import Experiences, collect
 from legible.policies import load_policy
-from legible.rules import Condition, Rule, parse_rule
+from legible.rules import Condition, Rule, describe_rule, parse_rule
 from legible.settings import MiningSettings
 
 FLAGS = FeatureSpace(
@@ -226,7 +227,7 @@ def test_numeric_conditions_are_intervals_of_the_deciles() -> None:
     policy = load_policy(
         lambda o: np.stack([o[:, 1] != -1.0, o[:, 1] == -1.0], axis=1) * 1.0, output="values", n_features=2, n_actions=2
     )
-    mining = mine(policy, seen, seed=0)
+    mining = mine(policy, seen, seed=0, settings=MiningSettings(plain_intervals=False))
     intervals = deciles(space, rows)
     for mined in mining.rules:
         for condition in mined.rule.conditions:
@@ -325,3 +326,99 @@ def test_the_whole_of_step_one_on_pacman() -> None:
     mining = mine(policy, seen, seed=0)
     assert Rule("+", 3, (Condition.equals(12, 1),)) in [m.rule for m in mining.rules]
     assert Rule("-", 1, (Condition.equals(10, 0),)) in [m.rule for m in mining.rules]
+
+
+# --- Things that are not there ---------------------------------------------------------------------------------------
+
+ROAD = FeatureSpace(
+    (
+        Feature("car.there", "categorical", values={0: "there is no car", 1: "the car is there"}),
+        Feature("car.x", words="the distance of the car", needs="car.there", cuts=(-0.5, 0.0, 0.5)),
+        Feature("light", "categorical", values={0: "no light", 1: "light"}),
+    ),
+    (Action("Brake"), Action("Drive")),
+)
+
+
+def road(n: int = 4000) -> Experiences:
+    """Brake exactly where there is no car; a car that is there is anywhere but at 0, padded rows are zeros."""
+    rng = np.random.default_rng(0)
+    there = rng.integers(0, 2, n)
+    x = np.where(there, rng.uniform(-0.5, 0.0, n), 0.0)
+    rows = np.stack([there, x, rng.integers(0, 2, n)], axis=1)
+    return experiences(rows, there, space=ROAD)
+
+
+def mined_on_the_road(*, padded_apart: bool) -> list[Rule]:
+    seen = road()
+    policy = load_policy(lambda rows: np.zeros((len(rows), 2)), output="values", n_features=3, n_actions=2)
+    settings = MiningSettings(importance="none", padded_apart=padded_apart)
+    return [found.rule for found in mine(policy, seen, seed=0, settings=settings).rules]
+
+
+def test_a_rule_about_a_distance_asks_for_what_is_there() -> None:
+    for rule in mined_on_the_road(padded_apart=True):
+        distances = [condition for condition in rule.conditions if condition.feature == 1]
+        if distances:
+            assert Condition.equals(0, 1) in rule.conditions
+        assert describe_rule(rule, ROAD).count("car") <= 1
+    brakes = [rule for rule in mined_on_the_road(padded_apart=True) if (rule.polarity, rule.action) == ("+", 0)]
+    assert [describe_rule(rule, ROAD) for rule in brakes] == ["does Brake when there is no car"]
+
+
+def test_zeros_of_what_is_not_there_are_a_value_of_their_own() -> None:
+    """Learners that never see the flag still tell absent from near."""
+    seen = road()
+    cut = Intervals.from_cuts([[], [-0.5, 0.0, 0.5], []])
+    absent = absent_values(seen)
+    assert (absent[:, 1] == (seen.observations[:, 0] == 0)).all()
+    assert not absent[:, [0, 2]].any()
+    codes, sizes = module._encode(seen, cut, absent)
+    assert sizes.tolist() == [1, 5, 1]
+    assert set(codes[absent[:, 1], 1]) == {4}
+    assert set(codes[~absent[:, 1], 1]) == {1}
+    plain, sizes = module._encode(seen, cut, None)
+    assert sizes.tolist() == [1, 4, 1]
+    assert set(plain[absent[:, 1], 1]) == {1}
+    there, gone = (module._conditions(((1, k),), cut, {1: 0}) for k in (1, 4))
+    assert there == (Condition.equals(0, 1), Condition(1, -0.5, 0.0))
+    assert gone == (Condition.equals(0, 0),)
+
+
+def test_the_papers_settings_do_not_keep_them_apart() -> None:
+    assert not MiningSettings.paper().padded_apart
+    assert absent_values(experiences(np.zeros((20, 4)), np.zeros(20))) is None
+
+
+# --- Neighbouring slices ---------------------------------------------------------------------------------------------
+
+
+def sliced(low: float, high: float, action: int = 0, *others: Condition) -> Rule:
+    return Rule("+", action, (Condition(1, low, high), *others))
+
+
+def test_neighbouring_slices_that_say_the_same_are_one_rule() -> None:
+    light = Condition.equals(2, 1)
+    rules = [sliced(-np.inf, -0.5), sliced(0.0, 0.5, 0, light), sliced(-0.5, 0.0), sliced(0.5, np.inf, 0, light)]
+    assert merge_slices(rules) == [sliced(-np.inf, 0.0), sliced(0.0, np.inf, 0, light)]
+
+
+def test_what_differs_in_more_than_a_slice_stays_apart() -> None:
+    light, dark = Condition.equals(2, 1), Condition.equals(2, 0)
+    for rules in (
+        [sliced(0.0, 0.5), sliced(0.5, 1.0, 1)],
+        [sliced(0.0, 0.5), sliced(0.6, 1.0)],
+        [sliced(0.0, 0.5, 0, light), sliced(0.5, 1.0, 0, dark)],
+        [sliced(0.0, 0.5), sliced(0.5, 1.0, 0, light)],
+    ):
+        assert merge_slices(rules) == rules
+
+
+def test_slices_that_fill_the_whole_line_say_nothing() -> None:
+    light = Condition.equals(2, 1)
+    assert merge_slices([sliced(-np.inf, 0.0, 0, light), sliced(0.0, np.inf, 0, light)]) == [Rule("+", 0, (light,))]
+
+
+def test_the_papers_settings_leave_slices_and_ends_as_they_are() -> None:
+    assert not MiningSettings.paper().plain_intervals
+    assert MiningSettings().plain_intervals

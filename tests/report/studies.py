@@ -28,7 +28,7 @@ SETTINGS = StudySettings(
     evaluation=EvaluationSettings(
         rungs=2, race_seeds=128, confirmation_changes=200, confirmation_seeds=512, confirmation_episodes=60
     ),
-    improvement=ImprovementSettings(episodes=60, final_episodes=100, most_candidates=3),
+    improvement=ImprovementSettings(episodes=400, final_episodes=100, most_candidates=3, beginnings=1),
     references=ReferenceSettings(episodes=20),
     baselines=BaselineSettings(random_tests=2),
     mistakes=MistakeSettings(steps=300_000, episodes=40),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, feature_space_of
 from legible.evaluation.units import Setup, Unit, UnitResult, record_episode, record_unit
 from legible.features import FeatureSpace
 from legible.play import Recording
@@ -297,8 +297,22 @@ def test_traffic_shows_ego_first_and_who_is_in_view(mirror) -> None:
     assert row[0] == round(10 * traffic.x[traffic.ego])
     assert row[1:3] == [0, round(10 * traffic.y[traffic.ego])]
     ahead = traffic.x - traffic.x[traffic.ego]
-    assert (len(row) - 1) // 4 == ((ahead > -35) & (ahead < 95)).sum()
+    assert (len(row) - 1) // 5 == ((ahead > -35) & (ahead < 95)).sum()
     json.dumps(scene.layout)
+
+
+def test_vehicles_have_the_numbers_that_rules_call_them_by(mirror) -> None:
+    env, scene = scene_of(EnvironmentSpec("legible/Highway-v0"), mirror.space, [], 0)
+    space = feature_space_of(env)
+    scene.begin(0, [])
+    observation, _ = env.reset(seed=0)
+    scene.see(env, observation, 0)
+    row = scene.frames()["moments"][0]
+    vehicles = {row[i + 4]: row[i] / 10 for i in range(6, len(row), 5) if row[i + 4]}
+    assert set(vehicles) >= {1, 2, 3}
+    for number, ahead in vehicles.items():
+        feature = space.feature_index(f"vehicle{number}.x")
+        assert ahead == pytest.approx(float(observation.reshape(-1)[feature]) * space[feature].scale, abs=0.1)
 
 
 def test_every_shown_weakness_has_a_replay_on_confirmation_seeds(pacman_study) -> None:

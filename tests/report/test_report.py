@@ -13,12 +13,13 @@ import pytest
 from PIL import Image
 
 import mirror_world
+from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
-from legible.explanation import verdict_sentence
 from legible.features import Action, Feature, FeatureSpace
 from legible.report import write_report
 from legible.report.command import rerun_command
+from legible.report.findings import gather
 from legible.settings import MiningSettings, PlaySettings
 from legible.study import Study
 from report.studies import MIRROR_SETTINGS, mirror_study
@@ -74,8 +75,9 @@ def test_the_report_says_what_the_study_found(pacman_study, pacman_report) -> No
     page = page_of(pacman_report)
     text = words_of(page.text)
     assert pacman_report == pacman_study.folder / "report.html"
-    found = pacman_study.evaluation, pacman_study.improvement, pacman_study.references
-    assert words_of(verdict_sentence(*found)) in text
+    assert words_of(pacman_study.conclusion.headline) in text
+    for sentence in pacman_study.conclusion.sentences:
+        assert words_of(sentence) in text
     for entry in pacman_study.references.results:
         assert entry.reference.name in text
     assert "greedy, the best action is taken" in text
@@ -92,6 +94,84 @@ def test_the_report_says_what_the_study_found(pacman_study, pacman_report) -> No
     assert len(rows) == len(pacman_study.mining.rules)
     confirmed = [row for row in rows if "confirmed" in (row["data-kinds"] or "").split()]
     assert len(confirmed) == len(pacman_study.evaluation.confirmed)
+
+
+def test_one_count_everywhere(pacman_study, pacman_report) -> None:
+    """Headline, tile, cards and table count the same."""
+    found = gather(pacman_study)
+    confirmed = len(pacman_study.evaluation.confirmed)
+    groups = [group for group in pacman_study.weaknesses if group.is_confirmed]
+    assert confirmed
+    assert found.confirmed == len(groups) == len([card for card in found.cards if card.verdict.is_confirmed])
+    assert sum(len(group.verdicts) for group in groups) == confirmed
+    assert sum("confirmed" in row.kinds for row in found.rules) == confirmed
+    assert all(row.weakness is not None for row in found.rules if "confirmed" in row.kinds)
+    text = words_of(page_of(pacman_report).text)
+    plural = "weakness" if found.confirmed == 1 else "weaknesses"
+    assert f"{found.confirmed}confirmed {plural}, by {confirmed} of {len(pacman_study.evaluation.verdicts)}" in text
+
+
+def test_before_you_deploy(pacman_study, pacman_report) -> None:
+    text = words_of(page_of(pacman_report).text)
+    told = pacman_study.deployment
+    assert [change.name for change in told.figures][:4] == ["mean", "median", "worst-tenth", "success"]
+    for change in told.figures:
+        for cell in change.cells()[1:]:
+            assert words_of(cell) in text
+    assert "An episode succeeds when PAC-Man has eaten all food" in text
+    for loss in told.losses:
+        assert str(loss.seed) in text
+    for sentence in told.not_tested:
+        assert sentence in text
+
+
+def test_a_card_shows_each_rule_with_how_often_it_is_kept(pacman_study) -> None:
+    card = gather(pacman_study).cards[0]
+    assert {rule.text for rule in card.rules} == {r.text(pacman_study.space) for r in card.verdict.rule_set.rules}
+    for rule in card.rules:
+        assert rule.knowledge is not None
+        assert 0.0 <= rule.knowledge.kept <= 1.0 or not rule.knowledge.triggered
+    assert len(card.title.split()) <= 20  # about 15, and how many more conditions there are
+
+
+def test_references_are_marks_and_flatten_nothing(pacman_study) -> None:
+    found = gather(pacman_study)
+    assert [row.name for row in found.histograms.rows] == ["the policy alone", "guided"]
+    assert [mark.name for mark in found.histograms.marks] == [e.name for e in pacman_study.references.quoted]
+    assert all(mark.outside == ("left" if mark.at == 0.0 else mark.outside) for mark in found.histograms.marks)
+
+
+def test_seeds_that_are_asked_for_can_be_watched(pacman_study) -> None:
+    seeds = pacman_study.improvement.final_blocks.seeds
+    found = gather(pacman_study, [seeds[7]])
+    assert found.replays[found.composition_replays[0]]["seed"] == seeds[7]
+    with pytest.raises(LegibleError, match="is none of the final figure's seeds"):
+        gather(pacman_study, [-5])
+
+
+def test_nothing_found_is_no_dead_end(tmp_path) -> None:
+    """The best policy there is: its worst episodes are shown, what could have been seen, and what to try."""
+    study = Study(
+        tmp_path,
+        EnvironmentSpec("mirror_world:MirrorWorld"),
+        mirror_world.best_policy(),
+        relations=mirror_world.mirror(),
+        settings=MIRROR_SETTINGS,
+        engine=InProcess(),
+    )
+    study.run(report=False)
+    assert study.outlook is not None
+    text = words_of(page_of(write_report(study)).text)
+    assert "What now?" in text
+    for sentence in (*study.outlook.seen, *study.outlook.steps):
+        assert words_of(sentence) in text
+    found = gather(study)
+    worst = [found.replays[k] for k in found.composition_replays]
+    assert (
+        worst[0]["seed"]
+        == study.improvement.final_blocks.seeds[int(study.improvement.final_blocks.base.returns.argmin())]
+    )
+    assert all(len(replay["sides"]) == 1 for replay in worst)
 
 
 def test_the_report_needs_nothing_else(pacman_report) -> None:

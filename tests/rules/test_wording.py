@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from legible.environments import shipped_features
+from legible.environments.highway.features import highway_features
 from legible.environments.pacman.features import pacman_features
 from legible.features import Action, Feature, FeatureSpace, above, below
 from legible.relations import generalise, load_relations, shipped_relations
@@ -17,6 +18,7 @@ from legible.rules.wording import (
     action_words,
     describe_condition,
     describe_rule,
+    describe_rule_briefly,
     describe_rule_set,
     gerund,
     representative_rule,
@@ -248,3 +250,47 @@ bodies = st.dictionaries(st.sampled_from(FLAGS), st.sampled_from([0.0, 1.0]), mi
 def test_one_condition_more_or_less_is_told(body: dict[int, float], flag: int) -> None:
     changed = {i: v for i, v in body.items() if i != flag} if flag in body else {**body, flag: 0.0}
     assert describe_rule(_rule(body), PACMAN) != describe_rule(_rule(changed), PACMAN)
+
+
+# --- Distances, and things that are not there ------------------------------------------------------------------------
+
+
+def test_distances_in_metres_and_speeds_in_metres_a_second() -> None:
+    space = highway_features(
+        ranges={"x": (-200.0, 200.0), "y": (-12.0, 12.0), "vx": (-80.0, 80.0), "vy": (-80.0, 80.0)}
+    )
+
+    def told(text: str) -> str:
+        return describe_rule(parse_rule(f"+SLOWER <- {text}", space), space)
+
+    there = "vehicle1.presence & "
+    assert told(f"{there}-0.2 < vehicle1.x <= 0.0") == "goes slower when vehicle 1 is up to 40 m behind"
+    assert told(f"{there}0.2 < vehicle1.y <= 0.4") == "goes slower when vehicle 1 is 2.4 to 4.8 m to the right"
+    assert told(f"{there}vehicle1.vx > 0.2") == "goes slower when vehicle 1 is more than 16 m/s faster than ego"
+    assert told("ego.vx > 0.2") == "goes slower when the speed of ego along the road is above 16 m/s"
+
+
+def test_what_is_not_there_is_told_as_that() -> None:
+    space = highway_features(ranges={"x": (-200.0, 200.0)})
+    none = parse_rule("+SLOWER <- not vehicle9.presence", space)
+    assert describe_rule(none, space) == "goes slower when there is no vehicle 9"
+    # Without a condition on its presence, zeros of a row without a vehicle count, too, and that is said.
+    mixed = parse_rule("+SLOWER <- -0.2 < vehicle9.x <= 0.0", space)
+    assert describe_rule(mixed, space) == "goes slower when vehicle 9 is up to 40 m behind or there is no vehicle 9"
+    ahead = parse_rule("+SLOWER <- vehicle9.x > 0.2", space)
+    assert describe_rule(ahead, space) == "goes slower when vehicle 9 is more than 40 m ahead"
+
+
+def test_short_titles_keep_what_a_distance_needs() -> None:
+    space = highway_features(ranges={"x": (-200.0, 200.0), "y": (-12.0, 12.0)})
+    near = [f"vehicle{n}.presence & -0.2 < vehicle{n}.x <= 0.2" for n in (7, 8, 9)]
+    title = describe_rule_briefly(parse_rule(f"+SLOWER <- {' & '.join(near)}", space), space)
+    assert title == "goes slower when vehicle 7 is up to 40 m behind or up to 40 m ahead (and two more conditions)"
+
+
+def test_actions_with_prepositions_are_named_as_doing_them() -> None:
+    space = highway_features()
+    assert action_words([0, 2], space) == {
+        0: "changing to the lane on the left",
+        2: "changing to the lane on the right",
+    }

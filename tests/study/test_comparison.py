@@ -1,19 +1,112 @@
-"""Two studies beside each other."""
+"""Two studies beside each other, by playing: nothing is called a difference that playing does not show."""
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import mirror_world
-from legible.evaluation import Sample
+from legible.engines import InProcess
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.evaluation.statistics import Effect
+from legible.play import STAGES, stage_seeds
 from legible.rules import RuleSet, parse_rule
-from legible.study.comparison import Comparison, alike
+from legible.study import Study
+from legible.study.comparison import ComparedRuleSet, alike, compare_studies
+from report.studies import MIRROR_SETTINGS, mirror_study
 
 SPACE = mirror_world.SPACE
 
 
-def rule(text: str):
-    return parse_rule(text, SPACE)
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Study, Study]:
+    """Two of the same policy, one of them with fewer episodes, and one of a policy without that weakness."""
+    folder = tmp_path_factory.mktemp("compared")
+    quick = replace(
+        MIRROR_SETTINGS, evaluation=replace(MIRROR_SETTINGS.evaluation, episodes=6, confirmation_episodes=6)
+    )
+    first, small = mirror_study(folder / "a"), mirror_study(folder / "b", settings=quick, seed=1)
+    world = EnvironmentSpec("mirror_world:MirrorWorld")
+    mended = Study(
+        folder / "c",
+        world,
+        mirror_world.best_policy(),
+        relations=mirror_world.mirror(),
+        settings=MIRROR_SETTINGS,
+        engine=InProcess(),
+    )
+    for study in (first, small, mended):
+        study.improve()
+    return first, small, mended
+
+
+def test_the_same_policy_is_called_that_and_no_difference_is_invented(studies) -> None:
+    first, small, _ = studies
+    assert first.evaluation.confirmed
+    found = compare_studies(first, small, 60)
+    assert found.is_same_policy
+    assert found.headline().startswith("Both studies are of the same policy")
+    assert found.rule_sets
+    assert found.difference.mean == 0.0
+    for one in found.rule_sets:
+        assert one.effects[0] == one.effects[1]
+        assert one.q == 1.0
+        assert "not the" not in one.words()
+    assert found.paragraphs() == []
+
+
+def test_what_helps_one_policy_only_is_found_by_playing(studies) -> None:
+    first, _, mended = studies
+    found = compare_studies(first, mended, 60)
+    assert not found.is_same_policy
+    assert found.headline().startswith("The second policy is better: the first policy's mean return minus the second's")
+    best = max(found.rule_sets, key=lambda one: one.effects[0].mean)
+    assert best.origin == "first"
+    assert best.effects[0].low > 0 >= best.effects[1].low
+    assert best.words() == "helps the first, not the second"
+    columns, rows = found.table()
+    assert len(rows) == len(found.rule_sets)
+    assert all(len(row) == len(columns) for row in rows)
+    assert found.to_dict()["rule_sets"][0]["from"] in {"first", "second", "both"}
+
+
+def test_seeds_are_of_their_own(studies) -> None:
+    first, small, _ = studies
+    fresh = set(stage_seeds(first.seed, "comparison", 0, 60))
+    assert STAGES["comparison"].block == 18
+    assert fresh.isdisjoint(first.improvement.final_blocks.seeds)
+    assert fresh.isdisjoint(small.improvement.final_blocks.seeds)
+
+
+def test_other_worlds_are_not_compared(studies, tmp_path) -> None:
+    other = mirror_study(tmp_path / "other")
+    other.environment = EnvironmentSpec("mirror_world:MirrorWorld", {"anything": 1})
+    other.improve = lambda: None
+    with pytest.raises(LegibleError, match="with other arguments"):
+        compare_studies(studies[0], _like(studies[0], other), 10)
+
+
+def _like(study: Study, other: Study) -> Study:
+    other._done["experiences"] = study.experiences
+    return other
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "q", "told"),
+    [
+        ((2.0, 6.0), (-1.0, 1.0), 0.01, "helps the first, not the second"),
+        ((2.0, 6.0), (8.0, 9.0), 0.01, "helps the second more"),
+        ((2.0, 6.0), (1.0, 5.0), 0.7, "helps both"),
+        ((2.0, 6.0), (-1.0, 5.0), 0.7, "helps one for certain; no certain difference"),
+        ((-2.0, 6.0), (-1.0, 5.0), 0.7, "helps neither for certain"),
+    ],
+)
+def test_words_claim_no_more_than_is_shown(first, second, q, told) -> None:
+    ends = [Effect(float(np.mean(pair)), 1.0, *pair, 0.01) for pair in (first, second)]
+    gap = Effect(ends[0].mean - ends[1].mean, 1.0, 0.0, 0.0, q)
+    rules = RuleSet((parse_rule("+Left <- left", SPACE),))
+    assert ComparedRuleSet(rules, "first", False, (ends[0], ends[1]), gap, q).words() == told
 
 
 @pytest.mark.parametrize(
@@ -28,27 +121,6 @@ def rule(text: str):
     ],
 )
 def test_rules_are_alike_whatever_the_ends_of_their_intervals(one, two, same) -> None:
-    assert alike(rule(one), rule(two)) is same
-    assert alike(rule(two), rule(one)) is same
-
-
-def test_a_comparison_in_words() -> None:
-    sample = Sample(episodes=100, mean=5.0, error=0.3, length=9.0, success=1.0, cost=0.0, fired=0.0, changed=0.0)
-    left = rule("+Left <- left")
-    found = Comparison(
-        space=SPACE,
-        base=(sample, replace(sample, mean=4.0, error=0.4)),
-        rules_in_both=(left,),
-        rules_only_in_first=(),
-        rules_only_in_second=(rule("-Stay <- right"),),
-        weaknesses_in_both=(),
-        weaknesses_only_in_first=(RuleSet((left, rule("+Right <- right")), left),),
-        weaknesses_only_in_second=(),
-    )
-    mean, low, high = found.difference
-    assert (mean, round(high - mean, 3), round(mean - low, 3)) == (1.0, 0.98, 0.98)  # 1.96 · 0.5
-    told = dict(found.paragraphs())
-    assert list(told) == ["Returns", "Weak only in the first", "Both", "Only the second policy"]
-    assert "may be chance" not in told["Returns"][0]
-    assert found.to_dict()["weaknesses"]["first"] == ["+Left <- left"]
-    assert found.to_dict()["rules"] == {"both": ["+Left <- left"], "first": [], "second": ["-Stay <- right"]}
+    first, second = (parse_rule(text, SPACE) for text in (one, two))
+    assert alike(first, second) is same
+    assert alike(second, first) is same

@@ -148,6 +148,7 @@ def test_critics_of_ppo_begin_anew_and_learn_first(tmp_path, space) -> None:
     for policy, own in zip(policies_of(fleet, plan), first, strict=True):
         np.testing.assert_array_equal(policy.scores(rows), own.scores(rows))
         assert policy.metadata["training"] == "rules"
+        assert policy.metadata["rules"]["layers"] == [{"rules": "-Stop <- true", "precedence": "positive"}]
     fleet.learn(max_phases=1)  # 32 of 50 steps
     np.testing.assert_array_equal(fleet.policy_rows(), actors)
     assert (fleet.critic_rows() != critics).any()

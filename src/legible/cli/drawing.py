@@ -1,6 +1,6 @@
 """What the commands draw with: results on standard output, everything else on standard error.
 
-- `out`, `say`, `complain`: where results, remarks and errors go.
+- `out`, `say`, `complain`: where results, remarks and errors go; `tell`: sentences of a result.
 - `Bars`: progress of a study's stages, with rate and time left.
 - `print_json`: results for machines.
 """
@@ -36,9 +36,16 @@ def out() -> Console:
     return Console(highlight=False)
 
 
+def tell(text: str, *, markup: bool = False) -> None:
+    """Print sentences of a result: a terminal's lines break between words, elsewhere a sentence is one line."""
+    console = out()
+    console.print(text, soft_wrap=not console.is_terminal, markup=markup)
+
+
 def say(text: str) -> None:
-    """Remark something that is no result."""
-    Console(stderr=True, highlight=False).print(text, soft_wrap=True)
+    """Remark something that is no result; lines break as in `tell`."""
+    console = Console(stderr=True, highlight=False)
+    console.print(text, soft_wrap=not console.is_terminal)
 
 
 def complain(text: str) -> None:

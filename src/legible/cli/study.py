@@ -19,7 +19,7 @@ from rich.table import Table
 
 from legible.cli.choice import StudyChoice, open_study
 from legible.cli.composition import composition_data, print_composition
-from legible.cli.drawing import Bars, out, print_json, say, table
+from legible.cli.drawing import Bars, out, print_json, say, table, tell
 from legible.cli.options import (
     PATH,
     json_option,
@@ -170,8 +170,8 @@ def evaluate(choice: StudyChoice) -> None:
     )
     _print_verdicts(study)
     for note in evaluation.notes:
-        console.print(note, soft_wrap=True)
-    console.print(verdict_sentence(evaluation), soft_wrap=True, markup=False)
+        tell(note)
+    tell(verdict_sentence(evaluation, weaknesses=study.weaknesses))
     _remark_on_relations(study)
     _next(study, "improve")
 
@@ -180,8 +180,6 @@ def evaluate(choice: StudyChoice) -> None:
 @study_command()
 def improve(choice: StudyChoice) -> None:
     """Compose the rule sets that help into a guided policy, and measure it on fresh seeds."""
-    from legible.explanation import verdict_sentence  # noqa: PLC0415
-
     with working(choice) as study:
         _announce(study, choice, without=("explain", "mistakes"))
         improvement, references = study.improve(), study.play_references()
@@ -201,7 +199,7 @@ def improve(choice: StudyChoice) -> None:
         console.print(table(("Tried", "Mean return then", "Kept"), rows, right=("Mean return then",)))
     print_composition(study)
     _print_figures(study)
-    console.print(verdict_sentence(study.evaluation, improvement, references), soft_wrap=True, markup=False)
+    tell(study.conclusion.text)
     if len(improvement.composition):
         console.print(f"Rules of the guided policy: {study.folder / 'composition.json'}", soft_wrap=True, markup=False)
     _next(study, "report")
@@ -229,13 +227,20 @@ def explain(choice: StudyChoice) -> None:
     type=PATH,
     help="Where the report goes; with DIR, --out says it, too. [default: report.html in the study's folder]",
 )
+@click.option(
+    "--watch",
+    metavar="SEED",
+    type=int,
+    multiple=True,
+    help="Seed of the final figure to show as a replay, too (plots/returns.csv lists them); may be given repeatedly.",
+)
 @other_option
-def report(choice: StudyChoice, html: Path | None, other: tuple[str, ...]) -> None:
+def report(choice: StudyChoice, html: Path | None, watch: tuple[int, ...], other: tuple[str, ...]) -> None:
     """Write the report: one HTML file that needs nothing else. Steps that are missing are done first."""
     choice, path = _report_path(choice, html)
     with working(choice) as study:
         _announce(study, choice, without=("mistakes",))
-        path = study.write_report(path, others=others(other))
+        path = study.write_report(path, others=others(other), watch=watch)
     if choice.as_json:
         print_json({**about(study), "report": path})
         return
@@ -287,40 +292,48 @@ _BASELINE_NAMES = {"block": "random tests, blocking", "enforce": "random tests, 
 @click.command
 @click.argument("first", metavar="DIR", type=PATH, help="Folder of a study.")
 @click.argument("second", metavar="DIR", type=PATH, help="Folder of another.")
+@click.option(
+    "--episodes",
+    metavar="N",
+    type=click.IntRange(min=2),
+    default=500,
+    show_default=True,
+    help="Episodes of each policy with each rule set.",
+)
 @trust_option
 @json_option
 @verbose_option
-def compare(first: Path, second: Path, trust: bool, as_json: bool) -> None:
-    """Compare two studies: returns, rules and weaknesses that both have or only one. Missing steps are done first."""
+def compare(first: Path, second: Path, episodes: int, trust: bool, as_json: bool) -> None:
+    """Compare two studies by playing: what the rule sets of either do to both policies, on the same fresh seeds."""
     from legible.study.comparison import compare_studies  # noqa: PLC0415
 
     with Bars(quiet=as_json) as bars:
-        studies = [open_study(folder, trust=trust, progress=bars) for folder in (first, second)]
-        with studies[0].engine, studies[1].engine:
-            found = compare_studies(*studies)
+        one, two = (open_study(folder, trust=trust, progress=bars) for folder in (first, second))
+        with one.engine, two.engine:
+            found = compare_studies(one, two, episodes)
     if as_json:
         print_json(found.to_dict())
         return
     console = out()
-    sides: list[list[str]] = []
-    for study in studies:
-        e, i = study.evaluation, study.improvement
-        sides.append(
-            [
-                f"{study.environment.name}, {study.policy_name or 'policy'}",
-                with_error(i.base.mean, i.base.error),
-                str(len(study.mining.rules)),
-                f"{len(e.weaknesses)} ({len(e.confirmed)} confirmed)",
-                confidence_interval(i.effect.mean, i.effect.low, i.effect.high) if len(i.composition) else "none",
-            ]
+    console.print(f"[bold]{escape(found.headline())}[/]")
+    sides = [
+        (
+            str(study.folder),
+            study.policy_name or "policy",
+            with_error(sample.mean, sample.error),
+            f"{sum(group.is_confirmed for group in study.weaknesses)}",
         )
-    labels = ("Study", "Mean return, unguided", "Mined rules", "Weaknesses", "Gain by guidance")
-    rows = list(zip(labels, *sides, strict=True))
-    console.print(table(("", str(first), str(second)), rows))
+        for study, sample in zip((one, two), found.base, strict=True)
+    ]
+    console.print(table(("Study", "Policy", "Mean return, unguided", "Confirmed weaknesses"), sides))
+    columns, rows = found.table()
+    if rows:
+        console.print(f"What rule sets change in the mean return, on {found.episodes} seeds (95 % CI):")
+        console.print(table(columns, rows))
     for title, sentences in found.paragraphs():
         console.print(f"[bold]{escape(title)}[/]")
         for sentence in sentences:
-            console.print(f"  • {escape(sentence)}", soft_wrap=True)
+            console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 2)))
 
 
 @click.command
@@ -370,12 +383,11 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
 
 
 def _print_findings(study: Study) -> None:
-    """The verdict, the most telling weaknesses in words, and what relations would add."""
-    from legible.explanation import verdict_sentence  # noqa: PLC0415
-
-    console, explanations = out(), study.explanations
-    verdict = verdict_sentence(study.evaluation, study.improvement, study.references)
-    console.print(f"\n[bold]{escape(verdict)}[/]", soft_wrap=True)
+    """The conclusion, the most telling weaknesses in words, what guidance costs, and what relations would add."""
+    console, explanations, conclusion = out(), study.explanations, study.conclusion
+    tell(f"\n[bold]{escape(conclusion.headline)}[/]", markup=True)
+    for sentence in conclusion.sentences:
+        tell(sentence)
     if any(explanation.verdict.is_confirmed for explanation in explanations):
         console.print("\nThe most telling weaknesses:" if len(explanations) > 1 else "\nThe most telling weakness:")
     elif explanations:
@@ -394,12 +406,17 @@ def _print_findings(study: Study) -> None:
     print_composition(study)
     _print_sources(study)
     for note in (*study.evaluation.notes, *study.references.notes):
-        console.print(note, soft_wrap=True, markup=False)
+        tell(note)
     play = study.settings.play
     spared = " Part of the gain is that guidance spares the policy its random actions there."
     more = spared if play.epsilon and not play.epsilon_when_guided else ""
-    console.print(f"How it was played: {play.words}.{more}", soft_wrap=True)
+    tell(f"How it was played: {play.words}.{more}")
     _remark_on_relations(study)
+    outlook = study.outlook
+    if outlook is not None:
+        console.print("\n[bold]What now?[/]")
+        for sentence in (*outlook.seen, *outlook.steps):
+            console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 1)))
     if study.has_mistakes:
         from legible.cli.mistakes import print_mistakes  # noqa: PLC0415
 
@@ -440,7 +457,7 @@ def _print_figures(study: Study) -> None:
     for check in study.improvement.constraints():
         kept = "is kept" if check.is_kept else "is not shown to be kept"
         interval = confidence_interval(check.effect.mean, check.effect.low, check.effect.high)
-        out().print(f"The constraint {check.constraint!r} {kept}: {interval}.", soft_wrap=True, markup=False)
+        tell(f"The constraint {check.constraint!r} {kept}: {interval}.")
 
 
 def _figures(study: Study) -> list[dict[str, Any]]:
@@ -457,12 +474,19 @@ def _remark_on_relations(study: Study) -> None:
         why = (
             "it always takes the same action" if constant else f"dropped: {dropped}" if dropped else "none were learned"
         )
-        out().print(f"No rule describes the policy ({why}).", soft_wrap=True)
+        tell(f"No rule describes the policy ({why}).")
     elif not study.relations:
-        out().print(
-            "No relations are known here, so every mined rule was tested by itself. Relations (symmetries of the "
-            "environment) would tell more: write them as in docs/relations.md and give them as --relations FILE.",
-            soft_wrap=True,
+        from legible.environments import shipped_relations  # noqa: PLC0415
+
+        there = [file.name for file in shipped_relations(study.environment)]
+        known = (
+            f"some come with the package, but are not taken unasked ({', '.join(there)}): --relations {there[0]}"
+            if there
+            else "write them as in docs/relations.md and give them as --relations FILE"
+        )
+        tell(
+            "No relations were used, so every mined rule was tested by itself. Relations (symmetries of the "
+            f"environment) would tell more: {known}."
         )
 
 
@@ -545,12 +569,16 @@ def _improvement(study: Study) -> dict[str, Any]:
 
 
 def _summary(study: Study) -> dict[str, Any]:
-    from legible.explanation import verdict_sentence  # noqa: PLC0415
     from legible.study.sources import source_rows  # noqa: PLC0415
 
+    conclusion = study.conclusion
     return {
         **about(study),
-        "verdict": verdict_sentence(study.evaluation, study.improvement, study.references),
+        "headline": conclusion.headline,
+        "verdict": conclusion.text,
+        "confirmed_weaknesses": sum(group.is_confirmed for group in study.weaknesses),
+        "before_you_deploy": study.deployment.to_dict(),
+        "what_now": study.outlook,
         "references": study.references.to_rows(),
         "weaknesses": [explanation.to_dict() for explanation in study.explanations],
         "evaluation": _shares(study.evaluation),

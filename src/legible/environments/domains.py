@@ -86,6 +86,8 @@ class Domain:
         How a relation is checked: a ``module:function`` or class that takes
         `legible.relations.check.answers.CheckInputs` and the bare environment and returns a
         `legible.relations.check.answers.Checker`.
+    success
+        What counts as success, to follow "an episode succeeds when".
     training
         How policies are trained: a ``module:function`` that takes an id and the name of an algorithm and returns a
         `legible.training.Preset`, or None where it has none.
@@ -100,6 +102,7 @@ class Domain:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     scene: str = ""
     checker: str = ""
+    success: str = ""
     training: str = ""
 
     def covers(self, environment: str | Env) -> bool:
@@ -276,6 +279,7 @@ register_domain(
         },
         scene="legible.report.scenes:PacmanScene",
         checker="legible.relations.check.pacman:PacmanChecker",
+        success="PAC-Man has eaten all food before a ghost catches it or time is up",
         training="legible.training.presets:pacman_preset",
     )
 )
@@ -304,6 +308,7 @@ register_domain(
             ("(legible|farama)/Roundabout|roundabout", "mirror-roundabout", True),
         ),
         scene="legible.report.scenes:road_scene",
+        success="ego has not crashed by its end and, at the intersection, has arrived",
         training="legible.training.presets:highway_preset",
     )
 )

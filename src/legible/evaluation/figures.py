@@ -2,7 +2,8 @@
 
 A gain in one figure may be bought with a loss in another, which nobody sees who looks at one alone.
 
-- `Figure`: a number with its interval; `figures`: those of some episodes.
+- `Figure`: a number with its interval; `figures`: those of some episodes; `figure_of`: one of them, by an objective;
+  `objectives_told`: by which objectives there are any.
 - `effects`: guided against unguided episodes, by every objective; `effect_by`: by one.
 - `check_constraints`: whether guidance is shown to keep to the constraints.
 - `figure_rows`: all of them as plain rows, for JSON; `figure_table`: as a table of words, for terminal and report.
@@ -40,20 +41,21 @@ class Figure(NamedTuple):
 def figures(episodes: UnitResult) -> dict[str, Figure]:
     """Return the figures of some episodes by every objective that they tell; failed episodes are left out."""
     played = episodes.played
-    return {objective.name: _figure(objective, played) for objective in _told(played)}
+    return {objective.name: figure_of(objective, played) for objective in objectives_told(played)}
 
 
-def _told(*blocks: UnitResult) -> list[Objective]:
-    """The objectives that blocks of episodes tell about."""
+def objectives_told(*blocks: UnitResult) -> list[Objective]:
+    """Return the objectives that blocks of episodes tell about."""
     told = [objective for objective in OBJECTIVES.values() if min(len(block) for block in blocks) > 1]
     if any(np.isnan(block.success).any() for block in blocks):
         told = [objective for objective in told if objective.name != "success"]
-    if not any(block.costs.any() for block in blocks):
+    if not any(np.nan_to_num(block.costs).any() for block in blocks):
         told = [objective for objective in told if objective.name != "cost"]
     return told
 
 
-def _figure(objective: Objective, episodes: UnitResult) -> Figure:
+def figure_of(objective: Objective, episodes: UnitResult) -> Figure:
+    """Return the figure of some episodes, none of which failed, by an objective."""
     values = objective.values(episodes)
     low, high = _interval(objective, values)
     ends = sorted((objective.shown(low), objective.shown(high)))
@@ -85,7 +87,7 @@ def effects(
     results: Sequence[UnitResult], guided: UnitResult, base: UnitResult, method: Method = "racing"
 ) -> dict[str, Effect]:
     """Return the effect of guidance by every objective that the episodes tell; above 0 is better, for costs, too."""
-    told = _told(guided.played, base.played)
+    told = objectives_told(guided.played, base.played)
     return {objective.name: effect_by(objective, results, guided, base, method) for objective in told}
 
 

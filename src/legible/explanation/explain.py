@@ -1,7 +1,6 @@
 """Explains the weaknesses that an evaluation found.
 
-- `top_weaknesses`: which weaknesses are worth explaining.
-- `explain_weakness`: one of them, with whatever is at hand; `explain_weaknesses`: all of them, with what is played.
+- `explain_weakness`: one of them, with whatever is at hand; `explain_weaknesses`: the strongest, with what is played.
 """
 
 from __future__ import annotations
@@ -11,16 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 from legible.evaluation import Evaluation, Runner, Verdict
 from legible.evaluation.units import Setup, run_units
 from legible.explanation.contributions import Contribution, leave_one_out
+from legible.explanation.grouping import WeaknessGroup, group_weaknesses
 from legible.explanation.knowledge import knowledge_of
 from legible.explanation.weakness import WeaknessExplanation, stronger_rules
 from legible.features import FeatureSpace
 from legible.mining import MinedRule, Mining
 from legible.play import Experiences, stage_seeds
-from legible.rules import Rule, RuleSet, representative_rule
+from legible.rules import Rule
 
 
 def explain_weakness(
-    verdict: Verdict,
+    weakness: WeaknessGroup | Verdict,
     space: FeatureSpace,
     *,
     experiences: Experiences | None = None,
@@ -28,13 +28,14 @@ def explain_weakness(
     contributions: Sequence[Contribution] = (),
     min_kept: float = 0.9,
     alpha: float = 0.05,
+    objective: str = "mean",
 ) -> WeaknessExplanation:
     """Put one weakness into words, with whatever is at hand.
 
     Parameters
     ----------
-    verdict
-        The weakness.
+    weakness
+        The weakness, or the verdict on one rule set.
     space
         Names of features and actions.
     experiences
@@ -47,37 +48,21 @@ def explain_weakness(
         See `knowledge_of`.
     alpha
         Level of the tests.
+    objective
+        What guidance was to raise.
     """
-    rule_set = verdict.rule_set
+    group = weakness if isinstance(weakness, WeaknessGroup) else WeaknessGroup(weakness)
+    rule_set = group.front.rule_set
     return WeaknessExplanation(
-        verdict=verdict,
+        verdict=group.front,
         space=space,
         knowledge=() if experiences is None else knowledge_of(rule_set, experiences, min_kept=min_kept),
         contributions=tuple(contributions),
         stronger=stronger_rules(rule_set, mined),
         alpha=alpha,
+        objective=objective,
+        others=group.others,
     )
-
-
-def top_weaknesses(evaluation: Evaluation, most: int = 3) -> tuple[Verdict, ...]:
-    """Return the weaknesses to explain first: confirmed ones by their effect, then suspected ones by their p-value.
-
-    Of rule sets that say the same, one in more situations than the other, only the first is there. Suspected ones that
-    fresh seeds speak against are left out.
-    """
-    suspected = sorted((v for v in evaluation.weaknesses if not v.is_confirmed), key=lambda v: v.p)
-    chosen: list[Verdict] = []
-    for verdict in (*evaluation.confirmed, *suspected):
-        doubtful = verdict.confirmation is not None and verdict.confirmation.effect.mean <= 0.0
-        if not doubtful and not any(_say_the_same(verdict.rule_set, other.rule_set) for other in chosen):
-            chosen.append(verdict)
-    return tuple(chosen[:most])
-
-
-def _say_the_same(one: RuleSet, two: RuleSet) -> bool:
-    """Whether a rule of one set is a rule of the other, perhaps with further conditions."""
-    first = representative_rule(one)
-    return any(first.contains(rule) or rule.contains(first) for rule in two.rules)
 
 
 def explain_weaknesses(
@@ -93,7 +78,7 @@ def explain_weaknesses(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> tuple[WeaknessExplanation, ...]:
-    """Explain the top weaknesses of a policy.
+    """Explain the strongest weaknesses of a policy.
 
     Parameters
     ----------
@@ -117,19 +102,20 @@ def explain_weaknesses(
     settings = evaluation.settings
     seeds = stage_seeds(seed, "explanation", 0, settings.confirmation_episodes or settings.episodes)
     explained = []
-    for verdict in top_weaknesses(evaluation, most):
+    for group in group_weaknesses(evaluation, experiences)[:most]:
         played: Sequence[Contribution] = ()
-        if leave_out and len(verdict.rule_set) > 1:
-            played = leave_one_out(setup, verdict.rule_set, seeds, run=run, on_episodes=on_episodes)
+        if leave_out and len(group.front.rule_set) > 1:
+            played = leave_one_out(setup, group.front.rule_set, seeds, run=run, on_episodes=on_episodes)
         explained.append(
             explain_weakness(
-                verdict,
+                group,
                 mining.space,
                 experiences=experiences,
                 mined=mining.rules,
                 contributions=played,
                 min_kept=min_kept,
                 alpha=settings.alpha,
+                objective=settings.objective,
             )
         )
     return tuple(explained)

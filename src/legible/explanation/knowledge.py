@@ -1,25 +1,33 @@
 """Whether a policy keeps to its own rules.
 
 - `Knowledge`, `knowledge_of`: how often the policy, left alone, does as a rule says.
-- `summarise_knowledge`: that of a whole rule set in words, "knows it for north, not for east".
+- `summarise_knowledge`: that of a whole rule set in words, "knows it for north (kept in 99 %), not for east (kept in
+  30 %)", where the difference is marked and certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from legible.evaluation.statistics import holm
 from legible.features import FeatureSpace
 from legible.formatting import join_words, percent
-from legible.mining import MinedRule, judge_rules
 from legible.play import Experiences
-from legible.rules import Rule, RuleSet, action_words, representative_rule
+from legible.rules import CompiledRules, Rule, RuleSet, action_words, representative_rule
 
 # Fewer states than this say nothing about whether a policy knows a rule.
 MIN_STATES = 5
-# A known rule that is broken this many times as often as the mined one is known less well.
-LESS_WELL_RATIO = 2.0
+# A rule is kept markedly less often than another when the shares differ by this much, for certain.
+MARKED = 0.1
+# A rule that is kept in less than this share of its states is not known at all.
+HALF = 0.5
 
 Status = Literal["known", "unknown", "unseen"]
 """Whether a policy knows a rule; "unseen" where the states were too few to tell."""
@@ -47,12 +55,15 @@ class Knowledge:
         In which share of them the policy did as the rule says; NaN when there are none.
     status
         "known" or "unknown", by that share; "unseen" when the states were too few to tell.
+    error
+        Standard error of that share; states of one episode are alike, so whole episodes are counted.
     """
 
     rule: Rule
     triggered: int
     kept: float
     status: Status
+    error: float = 0.0
 
     @property
     def broken(self) -> float:
@@ -75,60 +86,94 @@ def knowledge_of(
         The share of states from which on a rule is known; mining asks the same of a rule.
     """
     rules = list(rule_set.rules if isinstance(rule_set, RuleSet) else rule_set)
-
-    def status(judged: MinedRule) -> Status:
-        if judged.triggered < MIN_STATES:
-            return "unseen"
-        return "known" if judged.agreement >= min_kept else "unknown"
-
-    return tuple(Knowledge(j.rule, j.triggered, j.agreement, status(j)) for j in judge_rules(rules, experiences))
+    if not rules:
+        return ()
+    matched = CompiledRules.compile([rules]).matches(experiences.observations)
+    return tuple(_knowledge(rule, column, experiences, min_kept) for rule, column in zip(rules, matched.T, strict=True))
 
 
-def summarise_knowledge(knowledge: Sequence[Knowledge], rule_set: RuleSet, space: FeatureSpace) -> str:
-    """Say for which actions the policy knows its rule and for which not; empty when there is nothing to tell apart.
+def _knowledge(rule: Rule, holds: NDArray[np.bool_], experiences: Experiences, min_kept: float) -> Knowledge:
+    taken = experiences.taken(rule.action)
+    kept = (taken if rule.polarity == "+" else ~taken)[holds]
+    count = int(holds.sum())
+    share = float(kept.mean()) if count else float("nan")
+    status: Status = "unseen" if count < MIN_STATES else "known" if share >= min_kept else "unknown"
+    return Knowledge(rule, count, share, status, _share_error(kept, experiences.episode_ids[holds]))
 
-    Rules are summed up by action, since that is how people tell generalised rules apart.
+
+def _share_error(kept: NDArray[np.bool_], episodes: NDArray[np.int64]) -> float:
+    """Standard error of a share of states, of which those of one episode may be alike.
+
+    No less than if the states were independent and one more had been kept and one more broken: a share of all or none
+    is not certain either.
+    """
+    n = len(kept)
+    if not n:
+        return float("nan")
+    off_by_episode = np.bincount(np.unique(episodes, return_inverse=True)[1], kept - kept.mean())
+    smoothed = (int(kept.sum()) + 1) / (n + 2)
+    return math.sqrt(max(float((off_by_episode**2).sum()) / n**2, smoothed * (1 - smoothed) / (n + 2)))
+
+
+def summarise_knowledge(
+    knowledge: Sequence[Knowledge], rule_set: RuleSet, space: FeatureSpace, alpha: float = 0.05
+) -> str:
+    """Say for which actions the policy keeps to its rule and for which not; empty when there is nothing to tell apart.
+
+    Rules are summed up by action, since that is how people tell generalised rules apart. An action is told apart only
+    where its rules are kept markedly less often than the mined one, and that for certain (Holm's correction).
     """
     names = action_words([k.rule.action for k in knowledge], space)
-    by_action = {action: [k for k in knowledge if k.rule.action == action] for action in names}
-    usual = _broken_share_of_mined_rule(knowledge, rule_set)
-    grades = {action: _grade(found, usual) for action, found in by_action.items()}
-    broken = {
-        action: _describe_broken(by_action[action])
-        for action, grade in grades.items()
-        if grade in {"less well", "unknown"}
-    }
-    if len(grades) < 2:
-        # With one action there is nothing to tell apart, only how often the rule is broken.
-        return next(iter(broken.values()), "")
+    if len(names) < 2:
+        return ""
+    by_action = {action: _pooled([k for k in knowledge if k.rule.action == action]) for action in names}
+    usual = _usual(knowledge, by_action, rule_set)
+    if usual is None:
+        return ""
+    grades = _grades(by_action, usual, alpha)
+    if not {"less well", "unknown"} & set(grades.values()):
+        return ""
     parts = []
     for grade, phrase in _GRADE_PHRASES.items():
-        actions = [
-            f"{names[action]} ({broken[action]})" if action in broken else names[action]
+        told = [
+            names[action] if grade == "unseen" else f"{names[action]} (kept in {percent(by_action[action].kept)})"
             for action, own in grades.items()
             if own == grade
         ]
-        if actions:
-            parts.append(f"{phrase} {join_words(actions)}")
+        if told:
+            parts.append(f"{phrase} {join_words(told)}")
     return ", ".join(parts)
 
 
-def _broken_share_of_mined_rule(knowledge: Sequence[Knowledge], rule_set: RuleSet) -> float:
-    """How often the mined rule itself is broken: what the others are compared with."""
-    own = [k.broken for k in knowledge if k.rule == representative_rule(rule_set) and k.status != "unseen"]
-    return own[0] if own else 0.0
+def _pooled(found: Sequence[Knowledge]) -> Knowledge:
+    """All rules of an action as one; a state counts for every rule that holds in it."""
+    seen = [k for k in found if k.triggered]
+    count = sum(k.triggered for k in seen)
+    if not count:
+        return found[0]
+    kept = sum(k.kept * k.triggered for k in seen) / count
+    # The states of several rules overlap, so their errors are added up and not averaged out.
+    error = sum(k.error * k.triggered for k in seen) / count
+    return Knowledge(found[0].rule, count, kept, "known" if count >= MIN_STATES else "unseen", error)
 
 
-def _grade(found: Sequence[Knowledge], usual: float) -> _Grade:
-    seen = [k for k in found if k.status != "unseen"]
-    if not seen:
-        return "unseen"
-    if any(k.status == "unknown" for k in seen):
-        return "unknown"
-    broken = [k for k in seen if round(k.broken * k.triggered) >= MIN_STATES]
-    return "less well" if any(k.broken > LESS_WELL_RATIO * usual for k in broken) else "known"
+def _usual(knowledge: Sequence[Knowledge], by_action: Mapping[int, Knowledge], rule_set: RuleSet) -> Knowledge | None:
+    """What the others are compared with: the mined rule itself, else the action that is kept to best."""
+    own = [k for k in knowledge if k.rule == representative_rule(rule_set) and k.status != "unseen"]
+    seen = [k for k in by_action.values() if k.status != "unseen"]
+    return own[0] if own else max(seen, key=lambda k: k.kept, default=None)
 
 
-def _describe_broken(found: Sequence[Knowledge]) -> str:
-    worst = max(k.broken for k in found if k.status != "unseen")
-    return f"broken in {percent(worst)} of such states"
+def _grades(by_action: Mapping[int, Knowledge], usual: Knowledge, alpha: float) -> dict[int, _Grade]:
+    seen = [action for action, k in by_action.items() if k.status != "unseen"]
+    z = [(usual.kept - by_action[a].kept) / math.hypot(usual.error, by_action[a].error) for a in seen]
+    certain = dict(zip(seen, holm(stats.norm.sf(z)) < alpha, strict=True))
+
+    def grade(action: int, own: Knowledge) -> _Grade:
+        if own.status == "unseen":
+            return "unseen"
+        if not certain[action] or usual.kept - own.kept < MARKED:
+            return "known"
+        return "unknown" if own.kept < HALF else "less well"
+
+    return {action: grade(action, own) for action, own in by_action.items()}

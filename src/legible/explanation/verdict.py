@@ -1,29 +1,57 @@
-"""A whole study in a few sentences: the one place that words its verdict, for terminal, report, JSON and documents.
+"""A whole study in a few sentences: the one place that words its conclusion, for terminal, report, JSON and documents.
 
-- `verdict_sentence`: how the policy stands, what was found, and what the guided policy is worth.
+- `Conclusion`: a headline and what follows it; `conclude` makes it, `verdict_sentence` is all of it as one text.
 - `is_repair`: whether the guided policy is worth using; `imitated_reference`: what it does nothing else than.
 
 What matters most comes first: a reference that beats the policy, then a policy that is bad in absolute terms. Only a
-policy that stands better than that is told about its weaknesses at once.
+policy that stands better than that is told about its weaknesses at once, with what mending them brings and costs.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from legible.evaluation import Evaluation, Objective, QuotedReference, References, Sample, find_objective
-from legible.evaluation.statistics import Effect
-from legible.evaluation.units import UnitResult
-from legible.formatting import capitalise, in_words, number, percent, signed
+import numpy as np
+
+from legible.evaluation import Evaluation, QuotedReference, References, Sample
+from legible.explanation.deployment import weigh_deployment
+from legible.explanation.grouping import WeaknessGroup, group_weaknesses
+from legible.explanation.objective_words import ObjectiveWords
+from legible.formatting import capitalise, in_words, join_words, percent
 from legible.improvement import Improvement
 
 # Share of its steps in which a guided policy takes one choice, from which on it imitates a constant one.
 IMITATION = 0.9
 
 
-def verdict_sentence(
-    evaluation: Evaluation, improvement: Improvement | None = None, references: References | None = None
-) -> str:
+@dataclass(frozen=True)
+class Conclusion:
+    """What a study says in the end.
+
+    Parameters
+    ----------
+    headline
+        One sentence with what matters most.
+    sentences
+        What follows it.
+    """
+
+    headline: str
+    sentences: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return " ".join([self.headline, *self.sentences])
+
+
+def conclude(
+    evaluation: Evaluation,
+    improvement: Improvement | None = None,
+    references: References | None = None,
+    weaknesses: Sequence[WeaknessGroup] | None = None,
+) -> Conclusion:
     """Say what a study found in a few sentences, no more certain than it is.
 
     Parameters
@@ -34,20 +62,33 @@ def verdict_sentence(
         The composition, if it is known.
     references
         How random play, constant choices and other policies do, if that is known.
+    weaknesses
+        Which verdicts are one weakness; by default those that say the same.
     """
-    bad = _what_is_bad(evaluation, improvement, references)
-    told = [*bad, _findings_sentence(evaluation, is_bad=bool(bad))]
-    failed = evaluation.failed
-    if improvement is not None:
-        told += _improvement_sentences(improvement, references)
-        failed = (failed[0] + improvement.final_blocks.failed[0], failed[1] + improvement.final_blocks.failed[1])
-    if improvement is not None and references is not None and not bad:
+    groups = group_weaknesses(evaluation) if weaknesses is None else weaknesses
+    told = _what_is_bad(evaluation, improvement, references)
+    is_bad, gain = bool(told), _gain(improvement, references)
+    if gain and not is_bad:
+        assert improvement is not None
+        told += [_gain_with_cost(improvement, gain, groups), *_more_costs(improvement)]
+        told.append(_count_sentence(evaluation, groups))
+    else:
+        told += [_findings_sentence(evaluation, groups, is_bad=is_bad)]
+        if improvement is not None:
+            told += _improvement_sentences(improvement, references)
+    if improvement is not None and references is not None and not is_bad:
         told += _how_it_stands(improvement, references)
-    if any(failed):
-        told.append(
-            f"{failed[0]} guided and {failed[1]} unguided episodes failed; in effects they count at their worst."
-        )
-    return " ".join(told)
+    return Conclusion(told[0], (*told[1:], *_failures(evaluation, improvement)))
+
+
+def verdict_sentence(
+    evaluation: Evaluation,
+    improvement: Improvement | None = None,
+    references: References | None = None,
+    weaknesses: Sequence[WeaknessGroup] | None = None,
+) -> str:
+    """Return the whole conclusion as one text, see `conclude`."""
+    return conclude(evaluation, improvement, references, weaknesses).text
 
 
 def is_repair(improvement: Improvement, references: References | None = None) -> bool:
@@ -66,33 +107,8 @@ def imitated_reference(improvement: Improvement, references: References | None =
     return best if _share_taken(improvement, best) >= IMITATION else None
 
 
-class _Figures:
-    """Figures of episodes by the objective of a study, as people read them."""
-
-    def __init__(self, improvement: Improvement) -> None:
-        self.objective: Objective = find_objective(improvement.evaluation_settings.objective)
-        self._is_mean = self.objective.name == "mean"
-        self.has, self.more = ("returns", "more") if self._is_mean else (f"has a {self.objective.words} of", "better")
-        self.has_again = "returns" if self._is_mean else "has"
-        self.policy = self.of(improvement.final_blocks.base)
-        self.guided = self.of(improvement.final_blocks.results[-1])
-
-    def of(self, episodes: UnitResult) -> str:
-        """The figure of some episodes."""
-        value = self.objective.shown(self.objective.value(episodes.played))
-        return percent(value) if self.objective.is_binary else number(value)
-
-    def change(self, effect: Effect) -> tuple[str, str, str]:
-        """A change with its interval: the middle and both ends, the lower first."""
-        ends = sorted(self.objective.shown(end) for end in (effect.low, effect.high))
-        scale, unit = (100.0, " points") if self.objective.is_binary else (1.0, "")
-        middle, low, high = (signed(scale * value) for value in (self.objective.shown(effect.mean), *ends))
-        return f"{middle}{unit}", low, high
-
-    def lead(self, over: Effect) -> str:
-        """How much better something is than a reference that is `over` it by that much."""
-        middle, low, high = self.change(replace(over, mean=-over.mean, low=-over.high, high=-over.low))
-        return f"{middle}, 95 % CI {low} to {high}"
+def _words_of(improvement: Improvement) -> ObjectiveWords:
+    return ObjectiveWords(improvement.evaluation_settings.objective)
 
 
 def _share_taken(improvement: Improvement, reference: QuotedReference) -> float:
@@ -127,10 +143,10 @@ def _worse_than_reference(improvement: Improvement, references: References) -> l
     if better is None and is_guided and best is not None and best.over_guided.low > 0.0:
         better = best
     if better is not None:
-        told = _Figures(improvement)
-        guided = f", guided {told.guided}" if is_guided else ""
+        told, blocks = _words_of(improvement), improvement.final_blocks
+        guided = f", guided {told.of(blocks.results[-1])}" if is_guided else ""
         returns = f"{capitalise(better.name)} {told.has} {told.of(better.result)}"
-        return [f"{returns}; the policy {told.has_again} {told.policy}{guided}."]
+        return [f"{returns}; the policy {told.has_again} {told.of(blocks.base)}{guided}."]
     plain = [reference for reference in (references.random_play, references.best_plain) if reference is not None]
     no_worse = [reference for reference in plain if reference.over_policy.mean >= 0.0]
     perhaps = [reference for reference in plain if reference.over_policy.high >= 0.0]
@@ -138,14 +154,13 @@ def _worse_than_reference(improvement: Improvement, references: References) -> l
 
 
 def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:
-    told = _Figures(improvement)
-    own, other = told.policy, told.of(plain.result)
+    told = _words_of(improvement)
+    own, other = told.of(improvement.final_blocks.base), told.of(plain.result)
     returns = f"it {told.has} {own}, {plain.name} {other}"
     if plain.over_policy.mean < 0.0 and own != other:
         lead = told.lead(plain.over_policy)
         return f"It is not certain that the policy is better than {plain.name}: {returns} ({lead})."
-    both = "both return" if told.has == "returns" else f"both have a {told.objective.words} of"
-    return f"The policy is no better than {plain.name}: {f'{both} {own}' if own == other else returns}."
+    return f"The policy is no better than {plain.name}: {f'{told.both_have} {own}' if own == other else returns}."
 
 
 def _how_it_stands(improvement: Improvement, references: References) -> list[str]:
@@ -153,19 +168,64 @@ def _how_it_stands(improvement: Improvement, references: References) -> list[str
     plain = references.best_plain
     if plain is None:
         return []
-    told = _Figures(improvement)
-    return [
-        f"The policy {told.has} {told.policy}, {told.more} than random play and every constant choice: the best of "
-        f"them, {plain.name}, {told.has_again} {told.of(plain.result)}."
-    ]
+    told = _words_of(improvement)
+    base = improvement.final_blocks.base
+    always = " in every episode" if np.ptp(base.played.returns) == 0.0 and told.objective.name == "mean" else ""
+    alone = f"Alone, the policy {told.has} {told.of(base)}{always}, {told.more} than random play and "
+    return [f"{alone}every constant choice: the best of them, {plain.name}, {told.has_again} {told.of(plain.result)}."]
 
 
 # --- What was found, and what it is worth ----------------------------------------------------------------------------
 
 
-def _findings_sentence(evaluation: Evaluation, *, is_bad: bool) -> str:
+def _gain(improvement: Improvement | None, references: References | None) -> str:
+    """A guided policy that is certainly better, and better than the best reference: its gain in words, else nothing."""
+    if improvement is None or not is_repair(improvement, references):
+        return ""
+    told, blocks = _words_of(improvement), improvement.final_blocks
+    change = f"from {told.of(blocks.base)} to {told.of(blocks.results[-1])} ({told.interval(improvement.effect)})"
+    return f"{_rules(improvement)} {told.better}{_s(improvement)} the {told.words} {change}"
+
+
+def _gain_with_cost(improvement: Improvement, gain: str, groups: Sequence[WeaknessGroup]) -> str:
+    confirmed = sum(group.is_confirmed for group in groups)
+    ways = "in one way" if confirmed == 1 else f"in {in_words(confirmed)} ways"
+    lead = f"The policy is weak {ways}: {gain}" if confirmed else capitalise(gain)
+    return f"{lead}, {_cost(improvement)}."
+
+
+def _cost(improvement: Improvement) -> str:
+    deployment = weigh_deployment(improvement)
+    but = "but " if deployment.worse else ""
+    return f"changing {percent(deployment.overridden)} of its actions; {but}{deployment.cost_clause()}"
+
+
+def _more_costs(improvement: Improvement) -> list[str]:
+    """What else gets worse than the one figure that the headline has room for."""
+    more = weigh_deployment(improvement).worse[1:]
+    return [f"Also worse: {join_words([change.clause() for change in more])}."] if more else []
+
+
+def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> str:
+    """Say how many rule sets were tested and what they show, after the headline has told what they are worth."""
+    tested, confirmed = len(evaluation.verdicts), len(evaluation.confirmed)
+    causes = sum(group.is_confirmed for group in groups)
+    if not confirmed:
+        return f"No single one of the {tested} rule sets tested is confirmed on fresh seeds."
+    of = (
+        f"{capitalise(in_words(confirmed))} of the {tested} rule sets tested"
+        if tested > 1
+        else "The one rule set tested"
+    )
+    verb = "is" if confirmed == 1 else "are"
+    ways = "" if causes == confirmed else f"; those that change the same states are one weakness, which makes {causes}"
+    return f"{of} {verb} confirmed on fresh seeds{ways}."
+
+
+def _findings_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup], *, is_bad: bool) -> str:
     """Say what was found; a policy that is bad anyway is not told that it has no weakness."""
-    tested, suspected, confirmed = (len(v) for v in (evaluation.verdicts, evaluation.weaknesses, evaluation.confirmed))
+    tested, suspected = len(evaluation.verdicts), len(evaluation.weaknesses)
+    causes, confirmed = sum(group.is_confirmed for group in groups), len(evaluation.confirmed)
     if not tested:
         return "No rules were mined, so nothing could be tested."
 
@@ -174,32 +234,42 @@ def _findings_sentence(evaluation: Evaluation, *, is_bad: bool) -> str:
 
     if confirmed:
         reveal = "reveals" if confirmed == 1 else "reveal"
-        lead, found = "The policy is weak", f"{of_tested(confirmed)} {reveal} a confirmed weakness"
+        what = "a confirmed weakness" if causes == 1 else f"{in_words(causes)} confirmed weaknesses"
+        lead, found = "The policy is weak", f"{of_tested(confirmed)} {reveal} {what}"
     elif suspected:
         asked = evaluation.confirmation_blocks is not None
         doubt = "fresh seeds confirm none" if asked else "fresh seeds have not been asked"
         what = "a weakness" if is_bad else "one"
         lead, found = "No weakness is confirmed", f"{of_tested(suspected)} looked like {what}, but {doubt}"
     else:
-        none = f"none of the {tested} rule sets tested raises" if tested > 1 else f"{of_tested(1)} does not raise"
-        lead, found = "No weakness was found", f"{none} the return for certain"
+        told = ObjectiveWords(evaluation.settings.objective)
+        verb = told.better
+        none = f"none of the {tested} rule sets tested {verb}s" if tested > 1 else f"{of_tested(1)} does not {verb}"
+        lead, found = "No weakness was found", f"{none} the {told.words} for certain"
     return f"{capitalise(found)}." if is_bad and not confirmed else f"{lead}: {found}."
 
 
-def _improvement_sentences(improvement: Improvement, references: References | None) -> list[str]:
+def _rules(improvement: Improvement) -> str:
     count = len(improvement.composition)
-    if not count:
+    return f"{in_words(count)} {'rule' if count == 1 else 'rules'}"
+
+
+def _s(improvement: Improvement) -> str:
+    """The ending of a verb whose subject are the rules of the composition."""
+    return "s" * (len(improvement.composition) == 1)
+
+
+def _improvement_sentences(improvement: Improvement, references: References | None) -> list[str]:
+    if not len(improvement.composition):
         return ["No composition of rules did better than the policy alone."]
-    effect, told = improvement.effect, _Figures(improvement)
-    rules = capitalise(f"{in_words(count)} {'rule' if count == 1 else 'rules'}")
-    middle, low, high = told.change(effect)
-    change = f"the {told.objective.words} from {told.policy} to {told.guided}: {middle} (95 % CI {low} to {high})"
-    better, worse = ("lower", "raise") if told.objective.less_is_better else ("raise", "lower")
-    s = "s" * (count == 1)
+    effect, told, blocks = improvement.effect, _words_of(improvement), improvement.final_blocks
+    rules, s = capitalise(_rules(improvement)), _s(improvement)
+    change = f"the {told.words} from {told.of(blocks.base)} to {told.of(blocks.results[-1])} ({told.interval(effect)})"
     if effect.high < 0.0:
-        return [f"{rules}, chosen because they did well, {worse} {change} on fresh seeds; do not use them."]
+        return [f"{rules}, chosen because they did well, {told.worse} {change} on fresh seeds; do not use them."]
     if effect.low > 0.0:
-        return [f"{rules} {better}{s} {change}.", *_beside_best(improvement, references)]
+        gain = f"{rules} {told.better}{s} {change}, {_cost(improvement)}."
+        return [gain, *_more_costs(improvement), *_beside_best(improvement, references)]
     return [f"{rules} take{s} {change}, which may be chance.", *_beside_best(improvement, references)]
 
 
@@ -208,10 +278,18 @@ def _beside_best(improvement: Improvement, references: References | None) -> lis
     best = references.best if references is not None else None
     if best is None or best.over_guided.high < 0.0:
         return []
-    told, over = _Figures(improvement), best.over_guided
+    told, over = _words_of(improvement), best.over_guided
     doubt = "" if over.mean >= 0.0 else f" (the difference, {told.lead(over)}, may be chance)"
     no_better = f"That is no better than {best.name}, which {told.has} {told.of(best.result)}{doubt}, and no repair"
     if imitated_reference(improvement, references) is None:
         return [f"{no_better}."]
     share = percent(_share_taken(improvement, best))
     return [f"{no_better}: it imitates it, with this choice in {share} of its steps."]
+
+
+def _failures(evaluation: Evaluation, improvement: Improvement | None) -> list[str]:
+    blocks = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
+    guided, unguided = (sum(counts) for counts in zip(*blocks, strict=True))
+    if not guided and not unguided:
+        return []
+    return [f"{guided} guided and {unguided} unguided episodes failed; in effects they count at their worst."]

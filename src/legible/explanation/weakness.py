@@ -14,21 +14,22 @@ from typing import Any, Literal
 from legible.evaluation import Verdict
 from legible.explanation.contributions import Contribution
 from legible.explanation.knowledge import Knowledge, summarise_knowledge
+from legible.explanation.objective_words import ObjectiveWords
 from legible.features import FeatureSpace
-from legible.formatting import confidence_interval, in_words, join_words, p_value, percent, signed
+from legible.formatting import capitalise, in_words, join_words, p_value, percent
 from legible.mining import MinedRule
-from legible.rules import Rule, RuleSet, action_words, describe_rule, describe_rule_set, representative_rule
+from legible.rules import (
+    Rule,
+    RuleSet,
+    action_words,
+    describe_rule,
+    describe_rule_briefly,
+    describe_rule_set,
+    representative_rule,
+)
 
 Cause = Literal["generalisation", "rule", "both", "unclear"]
 """What guidance mends: the policy does not generalise its rule, does not keep it, both, or one cannot tell."""
-
-_CAUSE_SENTENCES: dict[Cause, str] = {
-    "generalisation": "The rule alone does not help for certain, its generalisation does: the policy has not carried "
-    "it over to related situations.",
-    "rule": "The rule alone already helps: the policy does not always keep to it.",
-    "both": "The rule alone already helps, so the policy does not always keep to it; generalising it helps more.",
-    "unclear": "",
-}
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,10 @@ class WeaknessExplanation:
         Narrower versions of its rules that were mined.
     alpha
         Level of the tests.
+    objective
+        What guidance was to raise.
+    others
+        Rule sets that change the same states: they show the same weakness.
     """
 
     verdict: Verdict
@@ -80,6 +85,8 @@ class WeaknessExplanation:
     contributions: tuple[Contribution, ...] = ()
     stronger: tuple[StrongerRule, ...] = ()
     alpha: float = 0.05
+    objective: str = "mean"
+    others: tuple[Verdict, ...] = ()
 
     @property
     def rule_set(self) -> RuleSet:
@@ -103,16 +110,19 @@ class WeaknessExplanation:
 
     @property
     def title(self) -> str:
-        """The habit, or that the policy does not have it: a rule of the user's need not be the policy's own."""
+        """The habit in about 15 words, or that the policy does not have it: a rule may be the user's, or a source's."""
         rule = representative_rule(self.rule_set)
-        if any(k.rule == rule and k.status == "unknown" for k in self.knowledge):
-            return f"does not keep to “{describe_rule(rule, self.space, 'advice')}”"
-        return self.habit
+        if self._is_unknown(rule):
+            return f"does not always keep to “{describe_rule_briefly(rule, self.space, 'advice')}”"
+        return describe_rule_briefly(rule, self.space)
+
+    def _is_unknown(self, rule: Rule) -> bool:
+        return any(k.rule == rule and k.status == "unknown" for k in self.knowledge)
 
     @property
     def knowledge_summary(self) -> str:
         """For which actions the policy knows its rule and for which it does not; empty when nothing is to be told."""
-        return summarise_knowledge(self.knowledge, self.rule_set, self.space)
+        return summarise_knowledge(self.knowledge, self.rule_set, self.space, self.alpha)
 
     @property
     def cause(self) -> Cause:
@@ -138,10 +148,12 @@ class WeaknessExplanation:
         """Everything that is known, a sentence each."""
         sentences = [
             self._effect_sentence(),
-            _CAUSE_SENTENCES[self.cause],
+            self._cause_sentence(),
+            self._kept_sentence(),
             self._contribution_sentence(),
             self._frequency_sentence(),
             self._stronger_sentence(),
+            self._others_sentence(),
         ]
         return [sentence for sentence in sentences if sentence]
 
@@ -161,6 +173,7 @@ class WeaknessExplanation:
             "confirmed": self.verdict.is_confirmed,
             "p": self.verdict.p,
             "q": self.verdict.q,
+            "objective": self.objective,
             "difference": self.verdict.difference,
             "effect": None if confirmation is None else asdict(confirmation.effect),
             "fired": self.verdict.sample.fired,
@@ -180,40 +193,68 @@ class WeaknessExplanation:
             "stronger": [
                 {"mined": s.mined.text(self.space), "general": s.general.text(self.space)} for s in self.stronger
             ],
+            "same_weakness": [[rule.text(self.space) for rule in other.rule_set.rules] for other in self.others],
             "sentences": self.sentences(),
         }
 
     def _effect_sentence(self) -> str:
-        confirmation = self.verdict.confirmation
+        confirmation, told = self.verdict.confirmation, ObjectiveWords(self.objective)
+        change = f"Guided by this rule set, the {told.words} changes by"
         if confirmation is None:
-            return (
-                f"Guiding it by this rule set changes the mean return by {signed(self.verdict.difference)} "
-                f"({p_value(self.verdict.p, 'p')}; fresh seeds have not been asked)."
-            )
+            tested = f"{p_value(self.verdict.p, 'p')}; fresh seeds have not been asked"
+            return f"{change} {told.amount(self.verdict.difference)} ({tested})."
         effect = confirmation.effect
-        change = (
-            f"Guiding it by this rule set changes the mean return by "
-            f"{confidence_interval(effect.mean, effect.low, effect.high)}"
-        )
+        change = f"{change} {told.interval(effect)}"
         if confirmation.is_too_rare:
             return f"{change}; too rare to tell: it changed {effect.changed} of {effect.seeds} episodes on fresh seeds."
         if self.verdict.is_confirmed:
             return f"{change}, confirmed on fresh seeds ({p_value(confirmation.q, 'q')})."
-        shown = "" if effect.detectable is None else f"; {signed(effect.detectable)} would probably have been shown"
-        return f"{change}, not confirmed on fresh seeds ({p_value(confirmation.q, 'q')}{shown})."
+        broken = [check.constraint for check in confirmation.constraints if not check.is_kept]
+        if broken:
+            return f"{change}, but it is not shown to keep to the constraint “{broken[0]}”."
+        seen = "" if effect.detectable is None else f"; {told.amount(effect.detectable)} would probably have been seen"
+        return f"{change}, not confirmed on fresh seeds ({p_value(confirmation.q, 'q')}{seen})."
+
+    def _cause_sentence(self) -> str:
+        """What of a confirmed weakness guidance mends; of one that is not confirmed nothing is claimed."""
+        confirmation = self.verdict.confirmation
+        if confirmation is None or not self.verdict.is_confirmed or self.cause == "unclear":
+            return ""
+        told = ObjectiveWords(self.objective)
+        alone, more = (
+            "nothing" if effect is None else told.interval(effect)
+            for effect in (confirmation.of_rule, confirmation.of_generalisation)
+        )
+        if self.cause == "generalisation":
+            return (
+                f"The policy has not carried its rule over: the mined rule alone shows no certain gain ({alone}), "
+                f"carrying it over to related situations adds {more}."
+            )
+        keeps = f"The policy does not always keep to its own rule: the mined rule alone already gains {alone}"
+        if self.cause == "rule":
+            return f"{keeps}; carrying it over adds nothing certain ({more})."
+        return f"{keeps}, and carrying it over to related situations adds {more}."
+
+    def _kept_sentence(self) -> str:
+        """How often a policy breaks the rule of a set, where it does not keep to it."""
+        rule = representative_rule(self.rule_set)
+        found = next((k for k in self.knowledge if k.rule == rule and k.status == "unknown"), None)
+        if found is None or self.knowledge_summary:
+            return ""
+        return f"Left alone, it does as this rule says in {percent(found.kept)} of {found.triggered} such states."
 
     def _contribution_sentence(self) -> str:
-        if len(self.contributions) < 2:
+        if len(self.contributions) < 2 or not self.verdict.is_confirmed:
             return ""
-        found = self.significant_contributions
+        found, told = self.significant_contributions, ObjectiveWords(self.objective)
         if not found:
-            return "Left out one at a time, none of the rules is missed for certain: each can stand in for the others."
+            return "No single rule makes the gain: leaving out any one of them changes nothing for certain."
         names = self._rule_names()
-        shown = [f"{names[c.rule]} ({signed(c.effect.mean)})" for c in found[:3]]
+        shown = [f"{names[c.rule]} ({told.amount(c.effect.mean)})" for c in found[:3]]
         if len(found) > 3:
             shown.append(f"{in_words(len(found) - 3)} more")
-        missed = "only the rule {} is missed" if len(found) == 1 else "the rules {} are missed"
-        return f"Left out one at a time, {missed.format(join_words(shown))}."
+        rules = "one rule, that" if len(found) == 1 else "the rules"
+        return f"Most of the gain comes from {rules} {join_words(shown)}: what each adds to the rest of the set."
 
     def _rule_names(self) -> dict[Rule, str]:
         """Call rules by their action where this tells them apart, else by their words."""
@@ -241,3 +282,11 @@ class WeaknessExplanation:
         others = len(self.stronger) - 1
         more = f" ({in_words(others)} more such {'rule' if others == 1 else 'rules'} mined)" if others else ""
         return f"It has learned a narrower version of it: it {describe_rule(best.mined, self.space)}{more}."
+
+    def _others_sentence(self) -> str:
+        count = len(self.others)
+        if not count:
+            return ""
+        if count == 1:
+            return "One more rule set changes the same states and counts as the same weakness."
+        return f"{capitalise(in_words(count))} more rule sets change the same states and count as the same weakness."

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from legible.features.groups import ActionGroup, Regions, choices_of, move_to, scores_of
     from legible.features.intervals import Intervals, deciles, equal_width
     from legible.features.names import FeatureError
+    from legible.features.rounding import round_cuts
     from legible.features.space import GUESSED_CATEGORIES, Action, Feature, FeatureSpace, Kind, Observations
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "equal_width",
     "is_cut",
     "move_to",
+    "round_cuts",
     "scores_of",
 ]
 
@@ -45,6 +47,7 @@ __getattr__ = lazy_names(
         "groups": ("ActionGroup", "Regions", "choices_of", "move_to", "scores_of"),
         "intervals": ("Intervals", "deciles", "equal_width"),
         "names": ("FeatureError",),
+        "rounding": ("round_cuts",),
         "space": ("Action", "Feature", "FeatureSpace", "GUESSED_CATEGORIES", "Kind", "Observations"),
     },
 )

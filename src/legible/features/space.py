@@ -52,6 +52,13 @@ class Feature:
         Inner ends of the intervals where the domain fixes them; None lets the data decide.
     least
         The smallest value that can occur, where the domain knows it: "at most 0" is then told as what 0 means.
+    needs
+        Name of a feature that must be 1 for this one to mean anything, such as the presence of a vehicle: rows of
+        vehicles that are not there are padded with zeros, and 0 is no distance there.
+    unit, scale
+        What the numbers stand for, where it is known: 1 is so many of this unit.
+    sides
+        How values below and above 0 are told of `group`, such as "behind" and "ahead".
     expression
         How a derived feature is computed from others (`legible.features.expressions`); "" for one of the observation.
     """
@@ -64,6 +71,10 @@ class Feature:
     group: str = ""
     cuts: tuple[float, ...] | None = None
     least: float | None = None
+    needs: str = ""
+    unit: str = ""
+    scale: float | None = None
+    sides: tuple[str, ...] = ()
     expression: str = ""
 
     def __post_init__(self) -> None:
@@ -80,8 +91,11 @@ class Feature:
 
     @property
     def label(self) -> str:
-        """The words for people, or the name where there are none."""
-        return self.words or self.name
+        """The words for people, or the name where there are none; with what the numbers stand for."""
+        words = self.words or self.name
+        if not self.unit:
+            return words
+        return f"{words} (in {self.unit})" if self.scale is None else f"{words} (1 is {self.scale:g} {self.unit})"
 
     @property
     def question(self) -> str:
@@ -382,7 +396,7 @@ def _entry(kind: type[Any], item: Any, where: str) -> Any:
     try:
         if "values" in item:
             item["values"] = {float(value): words for value, words in item["values"].items()}
-        for key in ("sentinels", "cuts"):
+        for key in ("sentinels", "cuts", "sides"):
             if key in item:
                 item[key] = tuple(item[key])
         return kind(**item)

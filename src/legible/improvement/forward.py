@@ -3,8 +3,9 @@
 - `grow_compositions`: follows several beginnings and returns what came of each; `Path`: one of them.
 
 Each step has the level of the study: the first candidate that is tested has half of it, the next a quarter, then an
-eighth. A candidate is tried again only if nothing else adds as much as it did last: what there is already takes from an
-addition as a rule. Among equals fewer rules win, then fewer changed actions.
+eighth. Candidates that fresh seeds have confirmed need not show it again: they must only not speak against it here. A
+candidate is tried again only if nothing else adds as much as it did last: what there is already takes from an addition
+as a rule. Among equals fewer rules win, then fewer changed actions.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ LOT = 4
 MOST_TESTS = 3
 """How many candidates of a step are tested at most."""
 PROMISING = 0.2
-"""Only candidates whose additions have a smaller p where they are chosen are tested."""
+"""Only candidates whose additions have a smaller p where they are chosen are tested; confirmed ones if they add."""
 HARM = -1.0
 """A candidate is not tried again that lay so many standard errors below zero."""
 EQUAL = 0.5
 """Candidates are equals that lie within so many standard errors of each other."""
+CONFIRMED = 0.2
+"""The level of candidates that fresh seeds have confirmed, once there is a composition that they join; the first one
+must only add something. What was confirmed by itself may add nothing beside others, so there is a level at all."""
 BEHIND = -1.0
 """A path is given up that lies so many standard errors below another one."""
 
@@ -44,6 +48,8 @@ class Candidate:
         It.
     guide
         What it adds, as far as is known.
+    is_confirmed
+        Whether fresh seeds have confirmed it, by itself.
     trial, effect
         Its last trial, and the test of its addition, if there was one.
     is_fresh
@@ -52,6 +58,7 @@ class Candidate:
 
     rule_set: RuleSet
     guide: float
+    is_confirmed: bool = False
     trial: Trial | None = None
     effect: Effect | None = None
     is_fresh: bool = False
@@ -175,17 +182,22 @@ class Path:
             if not self._judge.is_allowed(self._judge.both(best.tried.result, best.tried.rules)):
                 continue
             best.effect = self._judge.test(best.tried.rules, self.rules)
-            if best.effect.p <= self._judge.alpha / 2 ** (failed + 1):
+            if self._is_passed(best, best.effect, self._judge.alpha / 2 ** (failed + 1)):
                 passed += 1
                 yield best
             else:
                 failed += 1
 
+    def _is_passed(self, candidate: Candidate, effect: Effect, level: float) -> bool:
+        if candidate.is_confirmed and effect.mean > 0.0:
+            return effect.p <= CONFIRMED or not self.rule_sets
+        return effect.p <= level
+
     def _find_best(self, done: Sequence[Candidate]) -> Candidate | None:
         """Return the candidate that adds most of those that look as if they help; None where none does."""
         active = self._candidates[: self._most]
         while True:
-            fresh = [one for one in active if one.is_fresh and one not in done and self._is_promising(one.tried)]
+            fresh = [one for one in active if one.is_fresh and one not in done and self._is_promising(one)]
             stale = sorted((one for one in active if not one.is_fresh), key=lambda one: -one.guide)
             best = max(fresh, key=lambda one: one.guide, default=None)
             if not stale or (best is not None and best.guide >= stale[0].guide):
@@ -194,8 +206,10 @@ class Path:
             for one, trial in zip(stale[:LOT], trials, strict=True):
                 one.trial, one.guide, one.effect, one.is_fresh = trial, trial.addition, None, True
 
-    def _is_promising(self, trial: Trial) -> bool:
-        return trial.is_whole and trial.standing.p < PROMISING and not self._judge.changes_too_much(trial.result)
+    def _is_promising(self, candidate: Candidate) -> bool:
+        trial = candidate.tried
+        helps = trial.addition > 0.0 if candidate.is_confirmed else trial.standing.p < PROMISING
+        return helps and trial.is_whole and not self._judge.changes_too_much(trial.result)
 
     def _simplest(self, best: Candidate, others: Sequence[Candidate]) -> Candidate:
         """Return the candidate with the fewest rules, then changes, of those that add as much as the best one."""

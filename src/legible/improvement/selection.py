@@ -73,7 +73,7 @@ def _select(
 ) -> Selected:
     verdicts = candidates_by_worth(evaluation, settings, veto)
     most = settings.most_candidates or len(verdicts)
-    candidates = [Candidate(verdict.rule_set, worth(verdict)) for verdict in verdicts[: RESERVE * most]]
+    candidates = [Candidate(v.rule_set, worth(v), v.is_confirmed) for v in verdicts[: RESERVE * most]]
     paths, alone = grow_compositions(judge, candidates, most=most, beginnings=settings.beginnings)
     if not paths:
         return Selected((), judge.base, tuple(alone.refused()))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.formatting import data_frame
 from legible.mining.importance import Importance
 from legible.mining.included import exclusion, inclusion
+from legible.mining.merging import merge_slices
 from legible.mining.methods import Bodies, find_importance, find_learner
 from legible.play import Experiences, one_thread
 from legible.policies import Policy
@@ -186,7 +187,8 @@ def mine(
     with _timed(seconds, "intervals"):
         space = experiences.space
         intervals = intervals or deciles(space, experiences.observations)
-        codes = _encode(experiences, intervals)
+        absent = absent_values(experiences) if settings.padded_apart else None
+        codes, n_values = _encode(experiences, intervals, absent)
         learning, judging = _split(experiences, settings, np.random.default_rng(split_seed))
     with _timed(seconds, "importance"), one_thread():
         report("importance", 0, 1)
@@ -195,11 +197,15 @@ def mine(
             importance = find(policy, experiences, learning, intervals, settings, rng)
         report("importance", 1, 1)
     with _timed(seconds, "rules"):
-        learn = functools.partial(learn, n_values=intervals.sizes, settings=settings)
-        rules = _learn(learn, experiences, codes, learning, intervals, importance, learner_seed, report)
+        learn = functools.partial(learn, n_values=n_values, settings=settings)
+        presence = {} if absent is None else _presence(space)
+        rules = _learn(learn, experiences, codes, learning, intervals, importance, presence, learner_seed, report)
     with _timed(seconds, "filter"):
         judged = judge_rules(rules, experiences, judging)
         kept, dropped = _filter(judged, settings)
+        if settings.plain_intervals:
+            # What is merged was kept in every slice, so it is as accurate as they are together.
+            kept = judge_rules(merge_slices(found.rule for found in kept), experiences, judging)
     return Mining(tuple(kept), space, intervals, importance, len(rules), dropped, seconds)
 
 
@@ -214,17 +220,44 @@ def _timed(seconds: dict[str, float], part: str) -> Iterator[None]:
     seconds[part] = time.perf_counter() - started
 
 
-def _encode(experiences: Experiences, intervals: Intervals) -> NDArray[np.uint16]:
-    """Return the interval of every value, all of which must lie in one."""
-    codes = intervals.encode(experiences.observations)
-    outside = codes == intervals.sizes
+def absent_values(experiences: Experiences) -> NDArray[np.bool_] | None:
+    """Mark the values of things that are not there (see `Feature.needs`); None where no feature needs another.
+
+    Returns
+    -------
+    NDArray
+        ``bool[n, features]``.
+    """
+    space = experiences.space
+    needed = [space.feature_index(feature.needs) if feature.needs else None for feature in space.features]
+    if not any(i is not None for i in needed):
+        return None
+    absent = np.zeros(experiences.observations.shape, np.bool_)
+    for i, flag in enumerate(needed):
+        if flag is not None:
+            absent[:, i] = experiences.observations[:, flag] == 0.0
+    return absent
+
+
+def _encode(
+    experiences: Experiences, intervals: Intervals, absent: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    """Return the interval of every value, all of which must lie in one, and how many codes each feature has.
+
+    Where a thing is not there, its features have a code of their own, the last one: 0 is no distance then.
+    """
+    codes, sizes = intervals.encode(experiences.observations), intervals.sizes
+    outside = codes == sizes
     if outside.any():
         row, i = (int(index) for index in np.argwhere(outside)[0])
         raise LegibleError(
             f"the value {experiences.observations[row, i]:g} of feature {experiences.space.names[i]!r} lies in none of "
             "its intervals; cut the feature so that every value has one."
         )
-    return codes
+    if absent is None:
+        return codes, sizes
+    needs = np.array([bool(feature.needs) for feature in experiences.space.features])
+    return np.where(absent, sizes, codes).astype(np.uint16), sizes + needs
 
 
 def _split(
@@ -250,6 +283,7 @@ def _learn(
     learning: NDArray[np.intp],
     intervals: Intervals,
     importance: Importance | None,
+    presence: Mapping[int, int],
     seed: np.random.SeedSequence,
     report: Callable[[str, int, int], None],
 ) -> list[Rule]:
@@ -266,13 +300,28 @@ def _learn(
         rows = np.flatnonzero(include | exclude)
         importances = None if importance is None else importance.of(polarity, action)
         bodies = learn(codes[rows], include[rows], importances=importances, seed=int(state))
-        rules += [Rule(polarity, action, _conditions(body, intervals)) for body in bodies]
+        rules += [Rule(polarity, action, _conditions(body, intervals, presence)) for body in bodies]
     report("rules", len(heads), len(heads))
     return rules
 
 
-def _conditions(body: tuple[tuple[int, int], ...], intervals: Intervals) -> tuple[Condition, ...]:
-    return tuple(Condition(i, float(intervals.lows[i][k]), float(intervals.highs[i][k])) for i, k in body)
+def _conditions(
+    body: tuple[tuple[int, int], ...], intervals: Intervals, presence: Mapping[int, int]
+) -> tuple[Condition, ...]:
+    """The conditions of a rule's body; `presence` says which feature must be 1 for another to mean anything."""
+    conditions: dict[int, Condition] = {}
+    for i, k in body:
+        flag = presence.get(i)
+        if flag is not None:
+            conditions[flag] = Condition.equals(flag, 0 if k == intervals.sizes[i] else 1)
+        if flag is None or k < intervals.sizes[i]:
+            conditions[i] = Condition(i, float(intervals.lows[i][k]), float(intervals.highs[i][k]))
+    return tuple(conditions.values())
+
+
+def _presence(space: FeatureSpace) -> dict[int, int]:
+    """For features that mean something only where a thing is there, the feature that says so."""
+    return {i: space.feature_index(feature.needs) for i, feature in enumerate(space.features) if feature.needs}
 
 
 def judge_rules(rules: list[Rule], experiences: Experiences, rows: NDArray[np.bool_] | None = None) -> list[MinedRule]:

@@ -333,6 +333,14 @@ for _stage in (
         lambda settings, known: FUTURES * settings.mistakes.decisions if _of_mistakes(settings, known) else 0,
         lambda *_: 0,  # parts of episodes: their budget is one of steps
     ),
+    Stage(
+        "comparison",
+        18,
+        "comparison",
+        "rule sets of two studies with both policies, on the same seeds (legible compare)",
+        lambda *_: 0,  # no part of a study by itself
+        lambda *_: 0,
+    ),
     *(
         Stage(name, block, "distil", purpose, lambda *_: 0, lambda *_: 0)  # after a study, if at all
         for name, block, purpose in (

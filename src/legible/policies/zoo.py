@@ -44,5 +44,10 @@ def zoo_path(name: str) -> Path:
     known = zoo_names()
     if name not in known:
         hint = did_you_mean(name, known) or " 'legible zoo' lists what there is."
+        if zoo_folder() == _INSIDE:
+            hint += (
+                " An installed package has only what its demo needs; all policies are in the folder zoo of the "
+                "repository: clone it and set LEGIBLE_ZOO to that folder."
+            )
         raise ZooError(f"the zoo has no policy {name!r}.{hint}")
     return zoo_folder() / f"{name}.safetensors"

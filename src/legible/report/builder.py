@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jinja2
@@ -20,7 +20,11 @@ _ASSETS = Path(__file__).parent / "assets"
 
 
 def write_report(
-    study: Study, path: str | Path | None = None, *, others: Mapping[str, str | Path | Policy] | None = None
+    study: Study,
+    path: str | Path | None = None,
+    *,
+    others: Mapping[str, str | Path | Policy] | None = None,
+    watch: Sequence[int] = (),
 ) -> Path:
     """Write the report of a study, and its plots and tables into the folder ``plots`` beside it.
 
@@ -32,6 +36,8 @@ def write_report(
         Where to; ``report.html`` in the study's folder by default.
     others
         Other policies (or their paths) by name, which become references of the study.
+    watch
+        Seeds of the final figure to show as replays, beside those that are chosen anyway.
 
     Returns
     -------
@@ -41,7 +47,7 @@ def write_report(
     target = Path(path) if path is not None else study.folder / "report.html"
     study.play_references(others)
     study.explain()
-    findings = gather(study)
+    findings = gather(study, watch)
     folder = target.parent / "plots"
     write_tables(findings, folder)
     write_plots(findings, folder)
@@ -72,7 +78,7 @@ def template_environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    for name in ("number", "signed", "percent", "p_value", "with_error", "counted", "capitalise"):
+    for name in ("number", "signed", "percent", "p_value", "with_error", "counted", "capitalise", "unbroken"):
         environment.filters[name] = _filter(getattr(formatting, name))
     return environment
 

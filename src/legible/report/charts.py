@@ -1,7 +1,7 @@
 """Geometry of the report's charts, in percent of their width and height; the template draws them.
 
 - `Scale`: from values to percent, with ticks.
-- `histograms`: distributions of several samples on one scale.
+- `histograms`: distributions of several samples on one scale, with marks of references.
 - `intervals`: effects with their confidence intervals on one scale.
 """
 
@@ -75,15 +75,39 @@ class Distribution:
 
 
 @dataclass(frozen=True)
+class ReferenceMark:
+    """The mean of a reference on the scale of distributions; `outside` is "left" or "right" where it lies beyond."""
+
+    name: str
+    mean: float
+    at: float
+    outside: str
+
+
+@dataclass(frozen=True)
 class Histograms:
-    """Distributions of several samples on one scale."""
+    """Distributions of several samples on one scale, and marks of references."""
 
     scale: Scale
     rows: tuple[Distribution, ...]
+    marks: tuple[ReferenceMark, ...] = ()
 
 
-def histograms(samples: Mapping[str, NDArray[np.float64]], bins: int = BINS) -> Histograms:
-    """Count samples in common bins; heights are shares of the fullest bin of all."""
+def histograms(
+    samples: Mapping[str, NDArray[np.float64]], references: Mapping[str, float] | None = None, bins: int = BINS
+) -> Histograms:
+    """Count samples in common bins; heights are shares of the fullest bin of all.
+
+    Parameters
+    ----------
+    samples
+        Returns by the names of policies.
+    references
+        Mean returns of references by their names. They are marks: a constant choice that returns the same every time
+        would flatten all other distributions, and one that is far away would narrow them.
+    bins
+        How many there are, about.
+    """
     everything = np.concatenate(list(samples.values()))
     low, high = float(everything.min()), float(everything.max())
     if low == high:
@@ -103,7 +127,13 @@ def histograms(samples: Mapping[str, NDArray[np.float64]], bins: int = BINS) -> 
         )
         for name, sample in samples.items()
     )
-    return Histograms(scale, rows)
+    marks = tuple(_mark(name, mean, scale) for name, mean in (references or {}).items())
+    return Histograms(scale, rows, marks)
+
+
+def _mark(name: str, mean: float, scale: Scale) -> ReferenceMark:
+    outside = "left" if mean < scale.low else "right" if mean > scale.high else ""
+    return ReferenceMark(name, mean, scale.at(mean), outside)
 
 
 def _bars(

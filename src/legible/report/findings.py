@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from legible.evaluation import Evaluation, References
 from legible.evaluation.figures import figure_table
 from legible.evaluation.statistics import Effect
-from legible.explanation import is_repair, top_weaknesses, verdict_sentence
+from legible.explanation import Conclusion, Deployment, Outlook, is_repair
+from legible.explanation.objective_words import ObjectiveWords
 from legible.improvement import Improvement
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
 from legible.report.command import rerun_command
@@ -40,7 +42,10 @@ class Findings:
     """Everything that the report shows."""
 
     study: Study
-    headline: str
+    conclusion: Conclusion
+    deployment: Deployment
+    objective: ObjectiveWords
+    outlook: Outlook | None
     way_of_playing: str
     evaluation: Evaluation
     improvement: Improvement
@@ -54,6 +59,7 @@ class Findings:
     cards: tuple[WeaknessCard, ...]
     doubtful_cards: tuple[WeaknessCard, ...]
     effect_scale: Scale
+    confirmed: int
     more_weaknesses: int
     rules: tuple[RuleRow, ...]
     steps: tuple[StepRow, ...]
@@ -70,20 +76,24 @@ class Findings:
     mistakes: MistakeSection | None
 
 
-def gather(study: Study) -> Findings:
-    """Read everything out of a study whose steps are done; replays are recorded."""
+def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
+    """Read everything out of a study whose steps are done; replays are recorded, those of seeds to `watch`, too."""
     evaluation, improvement, references = study.evaluation, study.improvement, study.references
     explanations = explain_shown(study)
-    replays = gather_replays(study, [found.rule_set for found in explanations])
-    cards = [
+    replays = gather_replays(study, [found.rule_set for found in explanations], watch)
+    made = [
         weakness_card(found, study, replay) for found, replay in zip(explanations, replays.of_rule_sets, strict=True)
     ]
+    cards = sorted(made, key=lambda card: not card.is_sure)
     effects = [effect for card in cards for _, effect in card.effects]
     mistakes = gather_mistakes(study, len(replays.data), replays.room)
     returns, front = tuple(policy_returns(study)), tuple(front_rows(study))
     return Findings(
         study=study,
-        headline=verdict_sentence(evaluation, improvement, references),
+        conclusion=study.conclusion,
+        deployment=study.deployment,
+        outlook=study.outlook,
+        objective=ObjectiveWords(study.settings.evaluation.objective),
         way_of_playing=_way_of_playing(study),
         evaluation=evaluation,
         improvement=improvement,
@@ -91,14 +101,18 @@ def gather(study: Study) -> Findings:
         is_repair=is_repair(improvement, references),
         final_seeds=improvement.final_blocks.seeds,
         returns=returns,
-        histograms=histograms({entry.name: entry.result.played.returns for entry in returns}),
+        histograms=histograms(
+            {entry.name: entry.result.played.returns for entry in returns if entry.kind != "reference"},
+            {entry.name: entry.sample.mean for entry in returns if entry.kind == "reference"},
+        ),
         seeds_won=seeds_won(improvement.final_blocks),
-        figures=figure_table(improvement.figure_rows({e.name: e.result for e in study.references.quoted})),
+        figures=_by_policy(improvement.figure_rows({e.name: e.result for e in study.references.quoted})),
         cards=tuple(card for card in cards if card.is_sure),
         doubtful_cards=tuple(card for card in cards if not card.is_sure),
         effect_scale=interval_scale(effects or [improvement.effect]),
-        more_weaknesses=len(top_weaknesses(evaluation, len(evaluation.verdicts))) - len(cards),
-        rules=tuple(rule_rows(study)),
+        confirmed=sum(group.is_confirmed for group in study.weaknesses),
+        more_weaknesses=len(study.weaknesses) - len(cards),
+        rules=tuple(rule_rows(study, cards)),
         steps=tuple(step_rows(study)),
         sources=source_rows(study),
         front=front,
@@ -112,6 +126,13 @@ def gather(study: Study) -> Findings:
         replays=replays.data if mistakes is None else (*replays.data, *mistakes.replays),
         mistakes=mistakes,
     )
+
+
+def _by_policy(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The table of figures with a line for each policy: there are few objectives and perhaps many references."""
+    columns, lines = figure_table(rows)
+    header, *policies = zip(columns, *lines, strict=True)
+    return header, policies
 
 
 def _way_of_playing(study: Study) -> str:

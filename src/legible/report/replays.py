@@ -23,7 +23,7 @@ from legible.play import Recording, replay
 from legible.report.action_words import ActionWords
 from legible.report.interventions import Mark, interventions
 from legible.report.scenes import Scene, is_drawn_from_state, scene_of
-from legible.report.selection import Choice, choose_episodes, typical_episode
+from legible.report.selection import Choice, choose_episodes, chosen_seeds, typical_episode, worst_episodes
 from legible.rules import RuleSet, describe_rule
 from legible.study import Study
 
@@ -55,10 +55,18 @@ class Replays:
     room: int
 
 
-def gather_replays(study: Study, rule_sets: Sequence[RuleSet]) -> Replays:
-    """Make the replays of a study: the composition's on the final seeds, each rule set's on the confirmation's."""
+def gather_replays(study: Study, rule_sets: Sequence[RuleSet], watch: Sequence[int] = ()) -> Replays:
+    """Make the replays of a study: the composition's on the final seeds, each rule set's on the confirmation's.
+
+    Where nothing is confirmed, or there is no composition, the worst episodes of the policy alone are shown. Seeds to
+    `watch` are shown first.
+    """
     final, confirmation = study.improvement.final_blocks, study.evaluation.confirmation_blocks
-    chosen = choose_episodes(final.base, final.guided(0), 0, extremes=True) if final.setup.treatments else []
+    treatment = 0 if final.setup.treatments else UNGUIDED
+    chosen = chosen_seeds(final.seeds, watch, treatment)
+    chosen += choose_episodes(final.base, final.guided(0), 0, extremes=True) if final.setup.treatments else []
+    # A policy whose repair is not shown is seen where it does worst.
+    chosen += worst_episodes(final.base) if study.outlook is not None or not final.setup.treatments else []
     typical: dict[int, Choice] = {}
     if confirmation is not None:
         most = len(rule_sets) if is_drawn_from_state(study.environment) else MOST_PICTURE_REPLAYS
@@ -100,7 +108,7 @@ def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tupl
     They are played in a small unit of their own. An episode that goes another way there than it did in the study
     (matrix products may differ in the last bit between batches) is recorded by playing its whole unit again.
     """
-    treatments = [t for choice in choices for t in (UNGUIDED, choice.treatment)]
+    treatments = [t for choice in choices for t in (UNGUIDED, choice.treatment)]  # twice the same without guidance
     episodes = [choice.episode for choice in choices for _ in range(2)]
     unit = Unit(tuple(treatments), tuple(blocks.seeds[episode] for episode in episodes))
     recordings, result = record_unit(blocks.setup, unit)
@@ -155,6 +163,8 @@ def _no_window() -> Iterator[None]:
 def _make_replay(
     study: Study, blocks: PlayedBlocks, choice: Choice, pair: tuple[Recording, Recording], picture_budget: int
 ) -> dict[str, Any] | None:
+    if choice.treatment == UNGUIDED:
+        return _make_single_replay(study, blocks, choice, pair[0], picture_budget)
     treatment = blocks.setup.treatments[choice.treatment]
     assert isinstance(treatment, RuleSet)
     results = (blocks.base[choice.episode], blocks.guided(choice.treatment)[choice.episode])
@@ -169,6 +179,29 @@ def _make_replay(
     if None in sides:
         return None
     return _replay(choice, pair, sides, treatment, scene, words, study.space)
+
+
+def _make_single_replay(
+    study: Study, blocks: PlayedBlocks, choice: Choice, recording: Recording, picture_budget: int
+) -> dict[str, Any] | None:
+    """An episode of the policy alone, with nothing beside it."""
+    features = range(min(MOST_FEATURES, len(study.space)))
+    env, scene = scene_of(study.environment, study.space, features, picture_budget)
+    words = ActionWords(study.space)
+    side = _side(env, scene, recording, (), blocks.base[choice.episode], words)
+    env.close()
+    if side is None:
+        return None
+    return {
+        "seed": recording.seed,
+        "why": choice.why,
+        "kind": scene.kind,
+        "layout": scene.layout,
+        "actions": words.words,
+        "rules": [],
+        "parting": 0,
+        "sides": [side],
+    }
 
 
 def _features_of(rules: RuleSet) -> list[int]:

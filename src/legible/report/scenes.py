@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Env, EnvironmentSpec, ObservationEncoder, domain_of, load_by_name
+from legible.environments import Env, EnvironmentSpec, ObservationEncoder, domain_of, feature_space_of, load_by_name
 from legible.environments.pacman.env import PacmanEnv
 from legible.environments.pacman.games import PacmanState
 from legible.features import FeatureSpace
@@ -28,6 +28,7 @@ PICTURE_WIDTH = 240
 PICTURE_HEIGHT = 200
 MOST_PICTURES = 120
 COLOURS = 64
+NEAR_ENOUGH = 0.5  # metres between where a vehicle is and where an observation says that it is
 
 
 class Scene(Protocol):
@@ -111,13 +112,17 @@ class RoadScene:
         height = view["bottom"] - view["top"] if self._straight else 2 * view["around"]
         self.layout: dict[str, Any] = {**roads, "width": self._behind + self._ahead, "height": height}
         self._moments: list[list[int]] = []
+        self._rows = _vehicle_rows(feature_space_of(env))
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:  # noqa: ARG002 (every step is kept)
         """Forget the last episode."""
         self._moments = []
 
     def see(self, env: Env, observation: Any, step: int) -> None:  # noqa: ARG002
-        """Keep where the camera is, then ego and the vehicles in view: place from the camera, heading, crashed."""
+        """Keep where the camera is, then ego and the vehicles in view.
+
+        Each is its place from the camera, its heading, whether it crashed, and the number that rules call it by, or 0.
+        """
         traffic = env.unwrapped.traffic  # type: ignore[attr-defined]
         camera = float(traffic.x[traffic.ego]) if self._straight else 0.0
         ahead = traffic.x - camera
@@ -127,18 +132,50 @@ class RoadScene:
             seen &= np.abs(traffic.y) < self._ahead + room
         others = [int(i) for i in np.flatnonzero(seen) if i != traffic.ego]
         row = [round(10 * camera)]
+        numbers = self._numbers(traffic, np.asarray(observation).reshape(-1))
         for i in (traffic.ego, *others):
             row += [
                 round(10 * ahead[i]),
                 round(10 * traffic.y[i]),
                 round(100 * traffic.heading[i]),
                 int(traffic.crashed[i]),
+                numbers.get(i, 0),
             ]
         self._moments.append(row)
+
+    def _numbers(self, traffic: Any, observation: NDArray[Any]) -> dict[int, int]:
+        """Which vehicle is in which row of the observation; one that is cut off at the edge has no number."""
+        found: dict[int, int] = {}
+        dx, dy = traffic.x - traffic.x[traffic.ego], traffic.y - traffic.y[traffic.ego]
+        for number, (there, along, across, metres) in self._rows.items():
+            seen = observation[[along, across]]
+            if not observation[there] or (np.abs(seen) >= 1.0).any():
+                continue
+            off = np.hypot(dx - metres[0] * seen[0], dy - metres[1] * seen[1])
+            off[traffic.ego] = np.inf
+            if off.min() < NEAR_ENOUGH:
+                found[int(off.argmin())] = number
+        return found
 
     def frames(self) -> dict[str, Any]:
         """One row of numbers a step."""
         return {"moments": self._moments}
+
+
+def _vehicle_rows(space: FeatureSpace | None) -> dict[int, tuple[int, int, int, tuple[float, float]]]:
+    """For every vehicle of an observation its number, where its presence, x and y are, and how many metres 1 is."""
+    rows: dict[int, tuple[int, int, int, tuple[float, float]]] = {}
+    names = () if space is None else space.names
+    for i, name in enumerate(names):
+        who, _, column = name.partition(".")
+        places = [f"{who}.x", f"{who}.y"]
+        if space is None or column != "presence" or not who.startswith("vehicle") or not set(places) <= set(names):
+            continue
+        along, across = (space.feature_index(place) for place in places)
+        scales = space[along].scale, space[across].scale
+        if space[along].sides and None not in scales:  # only where it is seen from ego
+            rows[int(who.removeprefix("vehicle"))] = (i, along, across, (float(scales[0] or 1), float(scales[1] or 1)))
+    return rows
 
 
 def road_scene(env: Env) -> RoadScene | None:

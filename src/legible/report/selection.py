@@ -1,18 +1,21 @@
 """Which episodes are worth watching, and why.
 
-- `Choice`, `choose_episodes`: seeds on which guidance gained or lost.
+- `Choice`, `choose_episodes`: seeds on which guidance gained or lost; `chosen_seeds`: those that were asked for.
+- `worst_episodes`: of the policy alone.
 - `typical_episode`: one for a rule set.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.errors import LegibleError
 from legible.evaluation import PlayedBlocks
-from legible.evaluation.units import UnitResult
+from legible.evaluation.units import UNGUIDED, UnitResult
 from legible.rules import RuleSet
 
 
@@ -23,7 +26,7 @@ class Choice:
     Parameters
     ----------
     treatment, episode
-        Number of the treatment and place among the seeds of the played blocks.
+        Number of the treatment (−1: none, the policy alone) and place among the seeds of the played blocks.
     why
         For people: "the largest gain".
     """
@@ -56,6 +59,25 @@ def choose_episodes(base: UnitResult, guided: UnitResult, treatment: int, *, ext
         worst = int(losses[np.argmin(difference[losses])])
         choices.append(Choice(treatment, worst, f"the largest loss: {losses.size} of {len(base)} seeds lost"))
     return choices
+
+
+def worst_episodes(base: UnitResult, most: int = 3) -> list[Choice]:
+    """Choose the episodes of the unguided policy that return least, the worst first; failed ones cannot be shown."""
+    order = [int(i) for i in np.argsort(base.returns, kind="stable") if not base.failed[i]]
+    if not order or base.returns[order[0]] == base.returns[order[-1]]:
+        return [Choice(UNGUIDED, i, "one for all: every episode returns the same") for i in order[:1]]
+    names = ("the worst", "the second worst", "the third worst")
+    return [Choice(UNGUIDED, i, f"{name} of {len(base)} seeds") for name, i in zip(names, order[:most], strict=False)]
+
+
+def chosen_seeds(seeds: Sequence[int], wanted: Sequence[int], treatment: int) -> list[Choice]:
+    """Choose the episodes of the seeds that were asked for."""
+    unknown = [seed for seed in wanted if seed not in seeds]
+    if unknown:
+        raise LegibleError(
+            f"seed {unknown[0]} is none of the final figure's seeds, which can be watched: {seeds[0]} to {seeds[-1]}."
+        )
+    return [Choice(treatment, list(seeds).index(seed), "as you asked") for seed in wanted]
 
 
 def _nearest_to_middle(

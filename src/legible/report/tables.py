@@ -1,6 +1,6 @@
 """Rows of the report's tables.
 
-- `RuleRow`, `rule_rows`: every mined rule, with what became of it.
+- `RuleRow`, `rule_rows`: every rule set that was tested, with what became of it.
 - `StepRow`, `step_rows`: how the composition came about; `front_rows`: others that change less.
 - `BaselineRow`, `baseline_rows`: the paper's baselines.
 - `SeedRow`, `seed_rows`: which seeds each stage used.
@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from legible.evaluation import Evaluation, Verdict, find_objective
@@ -16,7 +16,8 @@ from legible.evaluation.statistics import Effect
 from legible.formatting import capitalise, counted, percent
 from legible.mining import MinedRule
 from legible.play import STAGES, Known, stage_seeds
-from legible.rules import Rule, describe_rule, describe_rule_set
+from legible.report.weakness_cards import WeaknessCard
+from legible.rules import Rule, describe_rule, describe_rule_set, representative_rule
 from legible.study import Study
 
 BASELINE_NAMES = {
@@ -28,7 +29,11 @@ BASELINE_NAMES = {
 
 @dataclass(frozen=True)
 class RuleRow:
-    """A mined rule (or one of the user's), with what became of it."""
+    """A rule set, by the rule that it was generalised from, with what became of it; or a rule that was not tested.
+
+    `weakness` is the number of the card that tells of it, if there is one; `equal` counts further mined rules that give
+    the same rule set.
+    """
 
     words: str
     text: str
@@ -37,6 +42,9 @@ class RuleRow:
     mined: MinedRule | None
     verdict: Verdict | None
     kinds: tuple[str, ...]
+    origin: str = ""
+    equal: int = 0
+    weakness: int | None = None
 
     @property
     def badge(self) -> str:
@@ -78,18 +86,28 @@ class SeedRow:
     episodes: int
 
 
-def rule_rows(study: Study) -> Iterator[RuleRow]:
-    """Return every mined rule and every rule of the user's, with the verdict on what it generalises to."""
+def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[RuleRow]:
+    """Return every rule set that was tested, in order, and then the mined rules that were not.
+
+    Rule sets that are equal were tested once and are one row, so that the table counts as the headline does.
+    """
     mined = {entry.rule: entry for entry in study.mining.rules}
-    verdicts = {
-        source: verdict
-        for verdict in study.evaluation.verdicts
-        for source in (verdict.rule_set.source, *verdict.equal_sources)
+    numbers = {
+        verdict.rule_set: number
+        for number, card in enumerate(cards, start=1)
+        for verdict in (card.verdict, *card.explanation.others)
     }
+    seen: set[Rule] = set()
+    for verdict in study.evaluation.verdicts:
+        rule = representative_rule(verdict.rule_set)
+        source = verdict.rule_set.source or rule
+        seen |= {source, *verdict.equal_sources}
+        row = _rule_row(source, mined.get(source), verdict, study)
+        yield replace(row, equal=len(verdict.equal_sources), weakness=numbers.get(verdict.rule_set))
     for found in study.generalisations:
-        rule = found.rule_set.source
-        if rule is not None:
-            yield _rule_row(rule, mined.get(rule), verdicts.get(rule), study)
+        rule_left = found.rule_set.source
+        if rule_left is not None and rule_left not in seen:
+            yield _rule_row(rule_left, mined.get(rule_left), None, study)
 
 
 def _rule_row(rule: Rule, mined: MinedRule | None, verdict: Verdict | None, study: Study) -> RuleRow:
@@ -102,7 +120,7 @@ def _rule_row(rule: Rule, mined: MinedRule | None, verdict: Verdict | None, stud
         kinds.append("found")
     elif verdict.is_harmful:
         kinds.append("harmful")
-    if any(rule_set.source == rule for rule_set in study.improvement.rule_sets):
+    if verdict is not None and verdict.rule_set in study.improvement.rule_sets:
         kinds.append("used")
     space = study.space
     return RuleRow(
@@ -113,7 +131,13 @@ def _rule_row(rule: Rule, mined: MinedRule | None, verdict: Verdict | None, stud
         mined=mined,
         verdict=verdict,
         kinds=tuple(kinds),
+        origin=_origin(mined, verdict),
     )
+
+
+def _origin(mined: MinedRule | None, verdict: Verdict | None) -> str:
+    """Where a rule that was not mined came from, as its source is called."""
+    return "" if mined is not None or verdict is None else verdict.found_by or "given"
 
 
 def step_rows(study: Study) -> Iterator[StepRow]:

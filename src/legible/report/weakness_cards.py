@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from legible.evaluation import Verdict
 from legible.evaluation.statistics import Effect
-from legible.explanation import WeaknessExplanation, explain_weakness, top_weaknesses
+from legible.explanation import Knowledge, WeaknessExplanation, explain_weakness
 from legible.formatting import capitalise
 from legible.rules import describe_rule
 from legible.study import Study
@@ -22,11 +22,12 @@ MOST_LINES = 24  # rules of a set that are listed; generalised over many vehicle
 
 @dataclass(frozen=True)
 class RuleLine:
-    """One rule of a rule set, with what leaving it out costs where that was played."""
+    """One rule of a rule set: how often the policy, left alone, keeps to it, and what it adds where that was played."""
 
     words: str
     text: str
     is_mined: bool
+    knowledge: Knowledge | None
     adds: Effect | None
     matters: bool
 
@@ -37,6 +38,7 @@ class WeaknessCard:
 
     explanation: WeaknessExplanation
     title: str
+    full: str
     origin: str
     mined: str
     sentences: tuple[str, ...]
@@ -59,35 +61,44 @@ def explain_shown(study: Study) -> list[WeaknessExplanation]:
     """The weaknesses to show: those that the study explains in full, and more with what is at hand."""
     full = {found.rule_set: found for found in study.explanations}
     return [
-        full.get(verdict.rule_set)
+        full.get(group.front.rule_set)
         or explain_weakness(
-            verdict,
+            group,
             study.space,
             experiences=study.experiences,
             mined=study.mining.rules,
             min_kept=study.settings.mining.min_accuracy,
             alpha=study.settings.evaluation.alpha,
+            objective=study.settings.evaluation.objective,
         )
-        for verdict in top_weaknesses(study.evaluation, MOST_WEAKNESSES)
+        for group in study.weaknesses[:MOST_WEAKNESSES]
     ]
 
 
 def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) -> WeaknessCard:
     """Lay out one weakness; `replay` is the number of its replay, if there is one."""
     contributions = {c.rule: c for c in found.contributions}
+    knowledge = {k.rule: k for k in found.knowledge}
     is_mined = any(entry.rule == found.rule_set.source for entry in study.mining.rules)
     lines = []
     for rule in found.rule_set.rules:
         added = contributions.get(rule)
         matters = added is not None and added in found.significant_contributions
         effect = None if added is None else added.effect
-        words = describe_rule(rule, study.space, "advice")
         lines.append(
-            RuleLine(words, rule.text(study.space), is_mined and rule == found.rule_set.source, effect, matters)
+            RuleLine(
+                words=describe_rule(rule, study.space, "advice"),
+                text=rule.text(study.space),
+                is_mined=is_mined and rule == found.rule_set.source,
+                knowledge=knowledge.get(rule),
+                adds=effect,
+                matters=matters,
+            )
         )
     return WeaknessCard(
         explanation=found,
         title=capitalise(found.title),
+        full="" if found.title == found.habit else found.habit,
         origin="Mined" if is_mined else "Given",
         mined="" if found.rule_set.source is None else found.rule_set.source.text(study.space),
         sentences=tuple(found.sentences()),

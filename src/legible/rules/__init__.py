@@ -6,6 +6,7 @@ from legible.rules.rule import CompiledRules, Condition, Polarity, Rule, RuleErr
 from legible.rules.wording import (
     action_words,
     describe_rule,
+    describe_rule_briefly,
     describe_rule_set,
     gerund,
     representative_rule,
@@ -21,6 +22,7 @@ __all__ = [
     "RuleSet",
     "action_words",
     "describe_rule",
+    "describe_rule_briefly",
     "describe_rule_set",
     "gerund",
     "parse_rule",

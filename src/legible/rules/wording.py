@@ -1,6 +1,7 @@
 """Rules in plain English, made of the words that features and actions bring along.
 
 - `describe_rule`: "avoids going north when north is a wall", or as advice: "do not go north when north is a wall".
+- `describe_rule_briefly`: the same in about 15 words, for titles.
 - `describe_condition`, `describe_conditions`: the part after "when".
 - `describe_rule_set`: a rule with what it generalises to; `representative_rule`: the rule that a set is described by.
 - `gerund`, `third_person`: "go north" as "going north" and "goes north".
@@ -23,6 +24,7 @@ Mood = Literal["habit", "advice"]
 
 _IRREGULAR = {"be": ("being", "is"), "have": ("having", "has")}
 _NEGATION = re.compile(r"\b(?:not|no|nothing)\b")
+_PREPOSITION = re.compile(r"(?:to|into|with|at|on|by|for|from) ")
 _COUNT = "the number of "
 
 
@@ -91,11 +93,45 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
     only = feature.least if is_least else condition.value
     if only is not None:
         return feature.values.get(only) or f"{feature.label} is {number(only)}"
+    if feature.sides:
+        return _describe_sides(condition, feature)
     if feature.label.startswith(_COUNT) and not feature.sentinels:
         return _describe_count(condition, feature)
     # A sentinel is no number: "at most 3" must not silently include "none left".
     special = [feature.values[value] for value in inside if value in feature.sentinels]
-    return join_words([f"{feature.label} is {_range(condition, feature)}", *special], "or")
+    return join_words([f"{feature.words or feature.name} is {_range(condition, feature)}", *special], "or")
+
+
+def _describe_sides(condition: Condition, feature: Feature) -> str:
+    """Say on which side of 0 and how far: "vehicle 3 is 40 to 80 m ahead", "vehicle 3 is up to 40 m behind".
+
+    >>> gap = Feature("gap", group="vehicle 3", unit="m", scale=200.0, sides=("behind", "ahead"))
+    >>> for low, high in ((0.2, 0.4), (-0.2, 0.0), (-np.inf, -0.2), (-0.2, 0.4), (-0.2, np.inf)):
+    ...     describe_condition(Condition(0, low, high), gap)
+    'vehicle 3 is 40 to 80 m ahead'
+    'vehicle 3 is up to 40 m behind'
+    'vehicle 3 is more than 40 m behind'
+    'vehicle 3 is up to 40 m behind or up to 80 m ahead'
+    'vehicle 3 is ahead or up to 40 m behind'
+    """
+    scale, (below_0, above_0) = feature.scale or 1.0, feature.sides
+    low, high = condition.low * scale, condition.high * scale
+    who, unit = feature.group or feature.name, feature.unit
+    # The smallest number above 0 and the largest below it are 0 for people.
+    low, high = (0.0 if abs(end) < 1e-6 * scale else end for end in (low, high))
+    if low >= 0.0:
+        return f"{who} is {_how_far(low, high, unit)}{above_0}"
+    if high <= 0.0:
+        return f"{who} is {_how_far(-high, -low, unit)}{below_0}"
+    ahead, behind = (above_0, high), (below_0, -low)
+    first, second = (ahead, behind) if behind[1] < np.inf and ahead[1] == np.inf else (behind, ahead)
+    return f"{who} is {_how_far(0.0, first[1], unit)}{first[0]} or {_how_far(0.0, second[1], unit)}{second[0]}"
+
+
+def _how_far(near: float, far: float, unit: str) -> str:
+    if far == np.inf:
+        return f"more than {number(near)} {unit} " if near else ""
+    return f"{number(near)} to {number(far)} {unit} " if near else f"up to {number(far)} {unit} "
 
 
 def _describe_count(condition: Condition, feature: Feature) -> str:
@@ -126,21 +162,22 @@ def _range(condition: Condition, feature: Feature) -> str:
     low, high = condition.low, condition.high
     if low in feature.sentinels and low == min(feature.sentinels) and high < np.inf:
         low = -np.inf
-    digits = next(d for d in (3, 4, 5, 6, 9) if d == 9 or number(low, d) != number(high, d))
+    scale = feature.scale or 1.0
+    digits = next(d for d in (3, 4, 5, 6, 9) if d == 9 or number(scale * low, d) != number(scale * high, d))
     ends = []
     if low > -np.inf:
-        ends.append(_nicer(low, "above", "at least", digits))
+        ends.append(_nicer(low, "above", "at least", digits, scale))
     if high < np.inf:
-        ends.append(_nicer(high, "at most", "below", digits))
-    return " and ".join(ends)
+        ends.append(_nicer(high, "at most", "below", digits, scale))
+    return " and ".join(f"{end} {feature.unit}".rstrip() for end in ends)
 
 
-def _nicer(end: float, plain: str, other: str, digits: int) -> str:
+def _nicer(end: float, plain: str, other: str, digits: int, scale: float = 1.0) -> str:
     """Of two equivalent ends ("at most 4.9999995" and "below 5") take the one people would say."""
     following = float(above(end))
     if len(str(np.float32(following))) < len(str(np.float32(end))):
-        return f"{other} {number(following, digits)}"
-    return f"{plain} {number(end, digits)}"
+        return f"{other} {number(scale * following, digits)}"
+    return f"{plain} {number(scale * end, digits)}"
 
 
 def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) -> str:
@@ -156,9 +193,10 @@ def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) ->
     >>> describe_conditions(no("ghost0.scared", "ghost1.scared"), space)
     'neither ghost 0 nor ghost 1 is scared'
     """
+    conditions = list(conditions)
     bundles: list[list[str]] = []
     for condition in conditions:
-        phrase = describe_condition(condition, space[condition.feature])
+        phrase = _describe_with_presence(condition, conditions, space)
         if phrase:
             home = next((bundle for bundle in bundles if _draw_together([*bundle, phrase])), None)
             if home is None:
@@ -166,6 +204,24 @@ def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) ->
             else:
                 home.append(phrase)
     return join_words([_draw_together(bundle) or bundle[0] for bundle in bundles])
+
+
+def _describe_with_presence(condition: Condition, conditions: Sequence[Condition], space: FeatureSpace) -> str:
+    """Say a condition on a thing that may not be there.
+
+    Conditions on the place of a thing say that it is there, so its presence is not told as well. Without a condition on
+    its presence, an interval around 0 holds where it is not there, too.
+    """
+    feature = space[condition.feature]
+    others = [space[other.feature] for other in conditions if other is not condition]
+    if condition.value == 1.0 and any(other.needs == feature.name for other in others):
+        return ""
+    phrase = describe_condition(condition, feature)
+    holds_without = bool(feature.needs) and condition.low < 0.0 <= condition.high
+    if not phrase or not holds_without or any(other.name == feature.needs for other in others):
+        return phrase
+    absent = space[space.feature_index(feature.needs)].values.get(0.0, "")
+    return f"{phrase} or {absent}" if absent else phrase
 
 
 def _draw_together(phrases: Sequence[str]) -> str | None:
@@ -244,6 +300,41 @@ def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
         does = third_person(action) if rule.polarity == "+" else f"avoids {gerund(action)}"
         return f"{does} when {when}"
     return f"always {third_person(action)}" if rule.polarity == "+" else f"never {third_person(action)}"
+
+
+def describe_rule_briefly(rule: Rule, space: FeatureSpace, mood: Mood = "habit", most_words: int = 15) -> str:
+    """Say a rule in about so many words: some of its conditions, and how many more there are.
+
+    What there is tells more than what there is not, so conditions in the positive come first.
+
+    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible.rules import parse_rule
+    >>> space = pacman_features(2)
+    >>> rule = parse_rule("+East <- not ghost0.scared & food.east & open.east & pacman.x <= 3", space)
+    >>> describe_rule_briefly(rule, space)
+    'goes east when the path to the closest food starts east (and three more conditions)'
+    """
+    whole = describe_rule(rule, space, mood)
+    phrases = [_describe_with_presence(c, rule.conditions, space) for c in rule.conditions]
+    told = [(bool(_NEGATION.search(phrase)), i) for i, phrase in enumerate(phrases) if phrase]
+    if len(whole.split()) <= most_words or len(told) < 2:
+        return whole
+    order = [i for _, i in sorted(told)]
+    for count in range(len(order) - 1, 0, -1):
+        # Conditions without words of their own, such as that a vehicle is there, stay with those that need them.
+        silent = [i for i, phrase in enumerate(phrases) if not phrase]
+        chosen = [*order[:count], *(i for i in silent if _is_needed(rule, i, order[:count], space))]
+        kept = Rule(rule.polarity, rule.action, tuple(rule.conditions[i] for i in sorted(chosen)))
+        left = len(order) - count
+        text = f"{describe_rule(kept, space, mood)} (and {in_words(left)} more condition{'s' if left > 1 else ''})"
+        if len(text.split()) <= most_words + 4:  # the words in brackets are read at a glance
+            break
+    return text
+
+
+def _is_needed(rule: Rule, i: int, chosen: Iterable[int], space: FeatureSpace) -> bool:
+    name = space.names[rule.conditions[i].feature]
+    return any(space[rule.conditions[other].feature].needs == name for other in chosen)
 
 
 def _advise(action: str, positive: bool, *, always: bool) -> str:
@@ -332,6 +423,6 @@ def action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int, str]:
     labels = {action: space.actions[action].label for action in dict.fromkeys(actions)}
     verbs = {_split_verb(label)[0] for label in labels.values()}
     rests = {action: _split_verb(label)[1].strip() for action, label in labels.items()}
-    if len(verbs) == 1 and all(rests.values()) and len(labels) > 1:
+    if len(verbs) == 1 and all(rests.values()) and len(labels) > 1 and not any(map(_PREPOSITION.match, rests.values())):
         return rests
     return {action: gerund(label) for action, label in labels.items()}

@@ -28,6 +28,7 @@ STEP_LIMIT = 100_000
 MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
 SINGLE_BATCH, SINGLE_UNIT = 25, 100
+SINGLE_COMPOSING = 1000  # seeds of a composition there
 SINGLE_STEPS = 5  # how many times fewer steps are spent on single decisions there
 # With fewer changed episodes the test of the confirmation does not keep its promise where losses are rare and large.
 FEWEST_CHANGES = 200
@@ -70,6 +71,16 @@ class MiningSettings:
         "excluded ones, which is stricter for negative rules, since nearly any of them agrees with an action that "
         "is rarely taken.",
     ] = "agreement"
+    padded_apart: Annotated[
+        bool,
+        "Whether things that are not there, whose features are padded with zeros, are kept apart from those at 0: a "
+        "rule about the distance of a vehicle then asks for its presence.",
+    ] = True
+    plain_intervals: Annotated[
+        bool,
+        "Whether intervals are as a person would write them: ends rounded as far as every recorded value stays in its "
+        "interval, and rules that say the same in neighbouring intervals drawn together.",
+    ] = True
 
     def __post_init__(self) -> None:
         for name in ("held_out", "sampled"):
@@ -105,6 +116,8 @@ class MiningSettings:
             optimizations=5,
             prune_fraction=0.33,
             description_length_allowance=128.0,
+            padded_apart=False,
+            plain_intervals=False,
         )
 
 
@@ -277,7 +290,7 @@ class ImprovementSettings:
         int,
         "Seeds on which rule sets are composed: additions are chosen on one half and tested on the other. The "
         "composition is checked on as many other seeds. The paper's method: episodes for each step.",
-    ] = 1000
+    ] = 4000
     final_episodes: Annotated[
         int,
         "Episodes of the figure that is quoted: base and composition on the same fresh seeds.",

@@ -16,6 +16,7 @@ from legible.settings.sections import (
     FEWEST_CHANGES,
     MOST_FAILED,
     SINGLE_BATCH,
+    SINGLE_COMPOSING,
     SINGLE_STEPS,
     SINGLE_UNIT,
     BaselineSettings,
@@ -94,7 +95,7 @@ class StudySettings:
                 confirmation_episodes=50,
             ),
             search=SearchSettings(budget=400_000),
-            improvement=ImprovementSettings(episodes=100, final_episodes=200, most_candidates=4, beginnings=1),
+            improvement=ImprovementSettings(episodes=300, final_episodes=200, most_candidates=4, beginnings=1),
             references=ReferenceSettings(episodes=50),
             baselines=BaselineSettings(random_tests=10),
             mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),
@@ -103,12 +104,14 @@ class StudySettings:
     def for_single_environments(self) -> StudySettings:
         """Return these settings with units of work that suit environments which cannot be stepped in whole batches.
 
-        Their units are smaller: less is lost when a run is stopped, and progress is seen sooner.
+        Their units are smaller: less is lost when a run is stopped, and progress is seen sooner. Fewer seeds compose:
+        every one is a whole episode.
         """
+        composing = min(self.improvement.episodes, SINGLE_COMPOSING)
         return replace(
             self,
             play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT),
-            improvement=replace(self.improvement, beginnings=1),
+            improvement=replace(self.improvement, episodes=composing, beginnings=1),
             mistakes=replace(self.mistakes, steps=self.mistakes.steps // SINGLE_STEPS),
         )
 

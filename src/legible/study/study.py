@@ -17,10 +17,9 @@ from typing import Any, Self, TypeVar
 
 from legible.engines import Engine, LocalProcesses
 from legible.environments import EnvironmentSpec
-from legible.evaluation import Evaluation, References, Runner, evaluate
+from legible.evaluation import Evaluation, PlayedBlocks, References, Runner, evaluate, play_on_same_seeds
 from legible.evaluation.units import Setup, usual_rows
-from legible.explanation import WeaknessExplanation, explain_weaknesses, top_weaknesses
-from legible.features import FeatureSpace, deciles
+from legible.features import FeatureSpace, deciles, round_cuts
 from legible.guidance import GuidedPolicy
 from legible.improvement import Improvement, find_candidates, improve
 from legible.mining import Mining, mine
@@ -46,6 +45,7 @@ from legible.study.baselines import (
 from legible.study.choices import cut_experiences, player_of, read_relations
 from legible.study.collecting import collect_in_units
 from legible.study.estimate import expected_episodes, settings_for
+from legible.study.explaining import ExplainsWeaknesses
 from legible.study.folder import StudyFolder
 from legible.study.guided_file import guided_policy_of, is_guided_policy_saved, save_guided_policy
 from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
@@ -60,7 +60,7 @@ _REPORT = "legible.report:write_report"  # the report knows the study, so the st
 T = TypeVar("T")
 
 
-class Study(LooksForMistakes):
+class Study(LooksForMistakes, ExplainsWeaknesses):
     """One study of one policy in one environment.
 
     Parameters
@@ -376,7 +376,10 @@ class Study(LooksForMistakes):
         if not path.exists():
             self._refuse_if_reading("no rules have been mined")
             seen = self.experiences
-            intervals = share_cuts(deciles(seen.space, seen.observations), seen.space, self.relations)
+            intervals = deciles(seen.space, seen.observations)
+            if self.settings.mining.plain_intervals:
+                intervals = round_cuts(intervals, seen.space, seen.observations)
+            intervals = share_cuts(intervals, seen.space, self.relations)
             mining = mine(
                 self._player(),
                 seen,
@@ -441,7 +444,7 @@ class Study(LooksForMistakes):
         rows = usual_rows(play) if self.settings.evaluation.method == "racing" else 0
         return Setup(self._player(), self.environment, tuple(treatments), play, rows)
 
-    def runner(self, *stages: str, of: int = 0, known: Known | None = None) -> Runner:
+    def runner(self, *stages: str, of: int = 0, known: Known | None = None, keep: bool = True) -> Runner:
         """Return how units are run for this study: on its engine, and no unit that the folder holds.
 
         Parameters
@@ -452,13 +455,15 @@ class Study(LooksForMistakes):
             Episodes of all calls together, where they are known.
         known
             How many rule sets there are, and how many look like weaknesses, where that is known.
+        keep
+            Whether the folder keeps what is played.
         """
         return StageRunner(
             stages or ("episodes",),
             of,
             expected=expected_episodes(self.settings, known or Known(0, 0)),
             engine=NoEngine(self.folder) if self._reading else self.engine,
-            store_of=self._folder.results,
+            store_of=self._folder.results if keep else lambda _: {},
             fingerprint=self.fingerprint,
             time_limit=self.settings.time_limit or None,
             most_failed=self.settings.most_failed,
@@ -493,6 +498,11 @@ class Study(LooksForMistakes):
         """The policy with the composition that `improve` found; without any rule where none helped."""
         return guided_policy_of(self, self.improvement.composition, seed)
 
+    def play_rule_sets(self, rule_sets: Sequence[RuleSet], seeds: Sequence[int]) -> PlayedBlocks:
+        """Play the policy alone and guided by each of some rule sets on the same seeds; the folder is not touched."""
+        of = (1 + len(rule_sets)) * len(seeds)
+        return play_on_same_seeds(self.setup(rule_sets), seeds, self.runner("comparison", of=of, keep=False))
+
     # References.
 
     def play_references(self, others: Mapping[str, str | Path | Policy] | None = None) -> References:
@@ -523,48 +533,18 @@ class Study(LooksForMistakes):
     def _compare_references(self) -> References:
         return compare_with_references(self, self._others.references(load=not self._reading))
 
-    # Explanations, and the report.
-
-    def explain(self) -> tuple[WeaknessExplanation, ...]:
-        """Put the most telling weaknesses into words, with what each of their rules adds (see `leaves_rules_out`)."""
-        self.evaluate()
-        return self._do("explanations", self._explain)
-
-    @property
-    def explanations(self) -> tuple[WeaknessExplanation, ...]:
-        """The most telling weaknesses in words."""
-        return self._read("explanations", self._explain)
-
-    def _explain(self) -> tuple[WeaknessExplanation, ...]:
-        return explain_weaknesses(
-            self.setup(),
-            self.evaluation,
-            self.mining,
-            self.experiences,
-            seed=self.seed,
-            leave_out=self.leaves_rules_out,
-            min_kept=self.settings.mining.min_accuracy,
-            run=self.runner("explanation"),
-        )
-
-    @property
-    def leaves_rules_out(self) -> bool:
-        """Whether explanations play rule sets without each of their rules: unless that takes longer than evaluating.
-
-        Rule sets of environments with many exchangeable things, such as vehicles, are large.
-        """
-        evaluation = self.evaluation
-        rules = sum(len(verdict.rule_set) for verdict in top_weaknesses(evaluation))
-        known = Known(len(evaluation.verdicts), len(evaluation.weaknesses))
-        most = sum(STAGES[name].episodes(self.settings, known) for name in ("screening", "racing"))
-        return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= most
+    # The report.
 
     def write_report(
-        self, path: str | Path | None = None, *, others: Mapping[str, str | Path | Policy] | None = None
+        self,
+        path: str | Path | None = None,
+        *,
+        others: Mapping[str, str | Path | Policy] | None = None,
+        watch: Sequence[int] = (),
     ) -> Path:
         """Write the report: see `legible.write_report`."""
         module, _, name = _REPORT.partition(":")
-        written: Path = getattr(importlib.import_module(module), name)(self, path, others=others)
+        written: Path = getattr(importlib.import_module(module), name)(self, path, others=others, watch=watch)
         return written
 
     # --- Baselines ---------------------------------------------------------------------------------------------------

@@ -225,7 +225,9 @@ def policies_of(fleet: Fleet, plan: FleetPlan) -> list[NetworkPolicy]:
     """The policies as they are now, in the order of `FleetPlan.members`."""
     actions = {environment.name: action_names(environment) for environment in plan.environments}
     policies = []
-    for member, row in zip(plan.members, fleet.policy_rows(), strict=True):
+    rules = [{"rules": {**each.description(), **asdict(plan.rule_settings)}} for each in plan.rules]
+    more: list[dict[str, Any]] = rules or [{} for _ in plan.members]
+    for member, row, told in zip(plan.members, fleet.policy_rows(), more, strict=True):
         metadata = {
             "algorithm": member.algorithm.upper(),
             "environment": {"id": member.environment.name, "arguments": dict(member.environment.arguments)},
@@ -235,6 +237,7 @@ def policies_of(fleet: Fleet, plan: FleetPlan) -> list[NetworkPolicy]:
             "steps": fleet.steps,
             "training": plan.training,
             "trainer": "legible fleet",
+            **told,
         }
         policies.append(
             NetworkPolicy(

@@ -69,6 +69,15 @@ _RELATIVE = {
     ),
 }
 
+# How what lies below and above 0 is told of a vehicle, on a straight road and on one with bends.
+_SIDES = {
+    ("x", True): ("behind", "ahead"),
+    ("x", False): ("west of ego", "east of ego"),
+    ("y", True): ("to the left", "to the right"),
+    ("y", False): ("north of ego", "south of ego"),
+    ("vx", True): ("slower than ego", "faster than ego"),
+}
+
 
 def row_names(rows: int) -> tuple[str, ...]:
     """Return ``ego``, ``vehicle1`` …, one name a row."""
@@ -105,7 +114,7 @@ def highway_features(
     Examples
     --------
     >>> space = highway_features(ranges={"x": (-200.0, 200.0)})
-    >>> len(space), space.names[2], space.names[22], space[22].words
+    >>> len(space), space.names[2], space.names[22], space[22].label
     (70, 'ego.y', 'vehicle3.x', 'the distance by which vehicle 3 is ahead (1 is 200 m)')
     """
     unknown = [column for column in columns if column != "presence" and column not in _ABSOLUTE]
@@ -136,28 +145,33 @@ def _highway_features(
             relative = n > 0 and not absolute and column in _RELATIVE
             words = (_RELATIVE if relative else _ABSOLUTE)[column][0 if straight else 1]
             normalised = column in ends or column in _ALWAYS_NORMALISED
+            unit, scale, remark = _scale(column, ends.get(column))
             features.append(
                 Feature(
                     f"{row}.{column}",
-                    words=f"{words.format(who=who)}{_scale(column, ends.get(column))}",
+                    words=f"{words.format(who=who)}{remark}",
                     group=who,
                     cuts=PAPER_CUTS if normalised else None,
+                    needs=f"{row}.presence" if n > 0 and "presence" in columns else "",
+                    unit=unit,
+                    scale=scale,
+                    sides=_SIDES.get((column, straight), ()) if relative and unit else (),
                 )
             )
     return FeatureSpace(tuple(features), actions)
 
 
 def _presence(row: str, who: str) -> Feature:
-    yes, no = f"{who} is there", f"{who} is not there"
+    yes, no = f"{who} is there", f"there is no {who}"
     return Feature(f"{row}.presence", "categorical", words=yes, values={1: yes, 0: no}, group=who)
 
 
-def _scale(column: str, ends: tuple[float, ...] | None) -> str:
-    """What the numbers stand for."""
-    unit = _UNITS.get(column)
-    if unit is None:
-        return ""
-    if ends is None:
-        return f" (in {unit})"
+def _scale(column: str, ends: tuple[float, ...] | None) -> tuple[str, float | None, str]:
+    """What the numbers stand for: a unit, how many of it 1 is, and a remark where 0 is not the middle."""
+    unit = _UNITS.get(column, "")
+    if not unit or ends is None:
+        return unit, None, ""
     low, high = ends
-    return f" (1 is {high:g} {unit})" if low == -high else f" (-1 is {low:g} {unit}, 1 is {high:g} {unit})"
+    if low == -high:
+        return unit, float(high), ""
+    return "", None, f" (-1 is {low:g} {unit}, 1 is {high:g} {unit})"

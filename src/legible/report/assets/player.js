@@ -33,7 +33,7 @@ class PacmanDrawer {
     const row = this.frames.places[t];
     this.pacman(g, row[0], -row[1], row[2], t);
     for (let i = 3, k = 0; i < row.length; i += 4, k++)
-      this.ghost(g, row[i] / 2, -row[i + 1] / 2, row[i + 2], row[i + 3], GHOSTS[k % GHOSTS.length]);
+      this.ghost(g, row[i] / 2, -row[i + 1] / 2, row[i + 2], row[i + 3], GHOSTS[k % GHOSTS.length], k);
   }
 
   walls(g) {
@@ -66,7 +66,7 @@ class PacmanDrawer {
     g.fill();
   }
 
-  ghost(g, x, y, heading, timer, colour) {
+  ghost(g, x, y, heading, timer, colour, number) {
     const flashing = timer > 0 && timer <= FRIGHT_ENDS && timer % 2 === 1;
     g.fillStyle = timer === 0 ? colour : flashing ? "#ebebf5" : "#283ce6";
     g.beginPath();
@@ -80,7 +80,21 @@ class PacmanDrawer {
       g.fillStyle = "#fff"; this.disc(g, x + side, y - 0.1, 0.12);
       g.fillStyle = "#141e78"; this.disc(g, x + side + 0.05 * dx, y - 0.1 + 0.05 * dy, 0.07);
     }
+    label(g, x, y + 0.2, number, 0.4, flashing ? "#283ce6" : "#fff"); // as rules call it
   }
+}
+
+function label(g, x, y, text, size, colour) {
+  // In pixels, not in the drawing's units: letters smaller than a pixel are not drawn well.
+  const t = g.getTransform(), point = new DOMPoint(x, y).matrixTransform(t);
+  g.save();
+  g.setTransform(1, 0, 0, 1, 0, 0);
+  g.font = `bold ${Math.max(9, size * t.a)}px system-ui, sans-serif`;
+  g.textAlign = "center";
+  g.textBaseline = "middle";
+  g.fillStyle = colour;
+  g.fillText(text, point.x, point.y);
+  g.restore();
 }
 
 class RoadDrawer {
@@ -101,8 +115,10 @@ class RoadDrawer {
     g.fillStyle = "#e69628";
     for (const [x, y] of layout.obstacles)
       g.fillRect(x - camera - layout.obstacle[0] / 2, y - layout.obstacle[1] / 2, ...layout.obstacle);
-    for (let i = row.length - 4; i > 0; i -= 4) // ego, the first, on top
+    for (let i = row.length - 5; i > 0; i -= 5) // ego, the first, on top
       this.vehicle(g, row[i] / 10, row[i + 1] / 10, row[i + 2] / 100, row[i + 3], i === 1);
+    for (let i = row.length - 5; i > 1; i -= 5) // the numbers that rules call them by, beside them
+      if (row[i + 4]) label(g, row[i] / 10, row[i + 1] / 10, row[i + 4], layout.vehicle[1] * 1.1, "#fff");
   }
 
   lanes(g, camera) {
@@ -208,7 +224,8 @@ class Player {
     this.last = Math.max(...replay.sides.map((side) => side.actions.length));
     this.names = replay.names || ["The policy alone", "Guided"];
     this.first = replay.first || 0; // the step of the episode that is shown first
-    this.stops = [...new Set(replay.sides[1].marks.map((mark) => mark[0]))];
+    this.single = replay.sides.length === 1;
+    this.stops = [...new Set(replay.sides[replay.sides.length - 1].marks.map((mark) => mark[0]))];
     replay.sides.forEach((side) => {
       side.preferred = new Map(side.drawn);
       side.at = new Map(side.marks.map((mark) => [mark[0], mark]));
@@ -223,15 +240,15 @@ class Player {
   build() {
     const replay = this.replay, layout = replay.layout;
     const about = make("p", { class: "about" }, `Seed ${replay.seed}, ${replay.why}. `);
-    if (replay.parting < this.last)
+    if (!this.single && replay.parting < this.last)
       about.append(replay.parting ? `Both play alike up to step ${this.first + replay.parting}.` : "They part at once.");
     const shape = layout.width / layout.height;
-    const sides = make("div", { class: shape > 4 ? "sides wide long" : shape > 1.6 ? "sides wide" : "sides" });
+    const sides = make("div", { class: this.single ? "sides wide one" : shape > 4 ? "sides wide long" : shape > 1.6 ? "sides wide" : "sides" });
     this.panels = replay.sides.map((side, i) => this.panel(side, i, sides));
     this.root.replaceChildren(about, sides, this.timeline(), this.controls());
     this.root.tabIndex = 0;
     this.root.setAttribute("role", "group");
-    this.root.setAttribute("aria-label", `Replay of seed ${replay.seed}, side by side: ${this.names.join(", ")}`);
+    this.root.setAttribute("aria-label", this.single ? `Replay of seed ${replay.seed}` : `Replay of seed ${replay.seed}, side by side: ${this.names.join(", ")}`);
     this.root.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -249,7 +266,7 @@ class Player {
     this.heads = this.replay.sides.map((side, i) => {
       const track = make("div", { class: `track ${i ? "guided" : "alone would"}`, onclick: (event) => this.seek(event, track, side) });
       track.append(make("span", { class: "life", style: `width:${100 * side.actions.length / this.last}%` }));
-      if (this.replay.parting < this.last)
+      if (!this.single && this.replay.parting < this.last)
         track.append(make("span", { class: "part", style: `left:${100 * this.replay.parting / this.last}%` }));
       for (const [from, to] of this.stretches(side.marks.map((mark) => mark[0])))
         track.append(make("span", { class: "m", style: `left:${100 * from / this.last}%;width:${100 * (to - from) / this.last}%` }));

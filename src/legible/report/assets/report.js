@@ -65,8 +65,17 @@ function setUpTabs(tabs) {
   choose(0);
 }
 
+function openTarget() {
+  // A link to a weakness opens its card, and whatever it lies in.
+  const target = location.hash.startsWith("#weakness-") && document.getElementById(location.hash.slice(1));
+  for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
+  if (target) target.scrollIntoView();
+}
+
 document.querySelectorAll("table.sortable").forEach(setUpTable);
 document.querySelectorAll(".tabs").forEach(setUpTabs);
 document.querySelectorAll("details.weak").forEach((weak) =>
   weak.addEventListener("toggle", () => { if (weak.open) startPlayers(weak); }));
 startPlayers(document);
+addEventListener("hashchange", openTarget);
+openTarget();

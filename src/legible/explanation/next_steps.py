@@ -1,0 +1,118 @@
+"""What a study that confirmed nothing still says, and what to do next.
+
+- `Outlook`: what effect could have been seen, and what to try; `look_ahead` makes it.
+- `detectable_effect`: how large an effect must be to be probably seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from legible.evaluation import Evaluation
+from legible.explanation.objective_words import ObjectiveWords
+from legible.formatting import percent
+from legible.settings import EvaluationSettings, StudySettings
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a study that confirmed nothing still says.
+
+    Parameters
+    ----------
+    seen
+        What could have been seen, a sentence each.
+    steps
+        What to try next, a sentence each.
+    """
+
+    seen: tuple[str, ...]
+    steps: tuple[str, ...]
+
+
+def detectable_effect(evaluation: Evaluation, share: float = 0.5) -> float | None:
+    """Return the effect that would probably have been seen for this share of the rule sets; None if nobody knows.
+
+    Parameters
+    ----------
+    evaluation
+        The verdicts.
+    share
+        Of the rule sets that changed anything.
+    """
+    sizes = [
+        v.confirmation.effect.detectable
+        if v.confirmation is not None and v.confirmation.effect.detectable is not None
+        else v.detectable
+        for v in evaluation.verdicts
+    ]
+    known = [size for size in sizes if size is not None and np.isfinite(size)]
+    return float(np.quantile(known, share)) if known else None
+
+
+def look_ahead(
+    evaluation: Evaluation, settings: StudySettings, *, has_relations: bool, has_mistakes: bool, folder: str = "DIR"
+) -> Outlook:
+    """Say what effect could have been seen, and what to try next.
+
+    Parameters
+    ----------
+    evaluation
+        The verdicts.
+    settings
+        Of the study.
+    has_relations
+        Whether rules could be carried over to related situations.
+    has_mistakes
+        Whether single decisions have been looked at.
+    folder
+        Of the study, for commands.
+    """
+    return Outlook(tuple(_seen(evaluation)), tuple(_steps(settings, has_relations, has_mistakes, folder)))
+
+
+def _seen(evaluation: Evaluation) -> Iterator[str]:
+    tested = len(evaluation.verdicts)
+    if not tested:
+        yield "No rule set could be tested, so nothing is known about weaknesses."
+        return
+    told = ObjectiveWords(evaluation.settings.objective)
+    half, most = detectable_effect(evaluation, 0.5), detectable_effect(evaluation, 0.9)
+    if most == 0.0:
+        yield (
+            "Every episode returns the same, guided or not. If that is the most that an episode can return, there is "
+            "nothing to mend."
+        )
+    elif half is not None and most is not None:
+        yield (
+            f"For half of the {tested} rule sets a change of {told.amount(half)} in the {told.words} would probably "
+            f"have been seen, for nine in ten one of {told.amount(most)}; smaller ones can have been missed."
+        )
+    idle = sum(v.changed_episodes == 0 for v in evaluation.verdicts)
+    if idle:
+        yield (
+            f"{percent(idle / tested)} of the rule sets changed no episode at all: the policy already does as they say."
+        )
+
+
+def _steps(settings: StudySettings, has_relations: bool, has_mistakes: bool, folder: str) -> Iterator[str]:
+    if settings.evaluation.race_seeds < EvaluationSettings().race_seeds and settings.evaluation.method == "racing":
+        yield "Play more: the same without --preset quick finds smaller effects."
+    else:
+        yield "Play more: --evaluation.race-seeds and --evaluation.confirmation-seeds find smaller effects."
+    if "searched" not in settings.sources:
+        yield f"Search: --sources {settings.sources},searched also looks for rules that the policy does not show."
+    else:
+        yield "Search longer: --search.budget."
+    if has_relations:
+        yield "Add relations of your own (--relations FILE): more rules are carried over to more situations."
+    else:
+        yield "Write relations (--relations FILE): they carry rules over to situations in which the policy breaks them."
+    if not has_mistakes:
+        yield f"Look at single decisions: legible mistakes {folder}."
+    if settings.evaluation.objective == "mean":
+        yield "Ask for something else than the mean: --objective worst-tenth, median or success."
+    yield "Test a suspicion of your own: --rule RULE."

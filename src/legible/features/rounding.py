@@ -1,0 +1,67 @@
+"""Ends of intervals as a person would write them.
+
+- `round_cuts`: intervals whose ends are round numbers, with every recorded value in the same interval as before.
+- `simplest_between`: the number with the fewest digits of a range.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.features.intervals import Intervals
+from legible.features.space import FeatureSpace, Observations
+
+
+def round_cuts(intervals: Intervals, space: FeatureSpace, observations: Observations) -> Intervals:
+    """Return intervals whose ends are as round as they can be without any recorded value changing its interval.
+
+    Features of categories, those with sentinels and those whose cuts the domain fixes stay as they are.
+
+    Parameters
+    ----------
+    intervals
+        The intervals.
+    space
+        The features.
+    observations
+        The recorded values, ``float32[n, features]``.
+    """
+    rounded = intervals
+    for i, feature in enumerate(space.features):
+        if feature.kind == "categorical" or feature.sentinels or feature.cuts is not None:
+            continue
+        cuts = intervals.highs[i][:-1]
+        if len(cuts) and (intervals.lows[i][1:] == cuts).all():
+            values = np.unique(observations[np.isfinite(observations[:, i]), i])
+            rounded = rounded.replace(i, [_round_cut(float(cut), values) for cut in cuts])
+    return rounded
+
+
+def _round_cut(cut: float, values: NDArray[np.float32]) -> float:
+    """The simplest number that parts the same recorded values, from the last one up to the cut to the next above it."""
+    place = int(np.searchsorted(values, np.float32(cut), side="right"))
+    if place == 0 or place == len(values):
+        return cut  # nothing is parted
+    return simplest_between(float(values[place - 1]), float(values[place]))
+
+
+def simplest_between(low: float, high: float) -> float:
+    """Return the number with the fewest significant digits in ``low <= x < high``, as a float32 can hold it.
+
+    >>> simplest_between(-3.33846e-06, 0.0012), simplest_between(1.234, 1.3), simplest_between(99.0, 101.0)
+    (0.0, 1.25, 100.0)
+    """
+    if low <= 0.0 < high:
+        return 0.0
+    size = math.floor(math.log10(max(abs(low), abs(high))))
+    for digits in range(size, size - 8, -1):
+        step = 10.0**digits
+        # Halves and quarters of a step are round, too, before there is one more digit.
+        for part in (1.0, 0.5, 0.25):
+            found = float(np.float32(round(math.ceil(low / (part * step)) * part * step, 2 + max(0, -digits))))
+            if low <= found < high:
+                return found
+    return low

@@ -1,0 +1,44 @@
+"""A study that confirmed nothing is no dead end: what could have been seen, and what to try."""
+
+from dataclasses import replace
+
+from explanation.test_explanation import WALLS, study, verdict
+from legible.explanation import detectable_effect, look_ahead
+from legible.settings import StudySettings
+
+NOTHING = verdict(WALLS, 0.0, confirmed=None, p=0.5)
+TESTED = study(
+    *(replace(NOTHING, detectable=size, changed_episodes=9) for size in (1.0, 2.0, 6.0)),
+    replace(NOTHING, changed_episodes=0),
+    asked=False,
+)
+
+
+def test_what_effect_could_have_been_seen() -> None:
+    assert detectable_effect(TESTED) == 2.0
+    assert detectable_effect(study()) is None
+    found = look_ahead(TESTED, StudySettings(), has_relations=True, has_mistakes=True)
+    assert found.seen[0].startswith("For half of the 4 rule sets a change of +2 in the mean return would probably")
+    assert found.seen[1].startswith("25 % of the rule sets changed no episode at all")
+    assert look_ahead(study(), StudySettings(), has_relations=True, has_mistakes=True).seen == (
+        "No rule set could be tested, so nothing is known about weaknesses.",
+    )
+
+
+def test_what_to_try_next_depends_on_what_was_tried() -> None:
+    def steps(settings: StudySettings, **known: bool) -> str:
+        return " ".join(look_ahead(TESTED, settings, **{"has_relations": True, "has_mistakes": True, **known}).steps)
+
+    assert "without --preset quick" in steps(StudySettings.quick())
+    assert "without --preset quick" not in steps(StudySettings())
+    assert "--sources mined,searched" in steps(replace(StudySettings(), sources="mined"))
+    assert "--search.budget" in steps(replace(StudySettings(), sources="mined,searched"))
+    assert "Write relations" in steps(StudySettings(), has_relations=False)
+    assert "legible mistakes" in steps(StudySettings(), has_mistakes=False)
+    assert "legible mistakes" not in steps(StudySettings())
+
+
+def test_where_every_episode_returns_the_same_nothing_can_have_been_missed() -> None:
+    same = study(replace(NOTHING, detectable=0.0, changed_episodes=9), asked=False)
+    (told,) = look_ahead(same, StudySettings(), has_relations=True, has_mistakes=True).seen
+    assert told.startswith("Every episode returns the same, guided or not.")
