@@ -5,7 +5,8 @@ what a network does not do quite as its teacher leads it into states that the te
 has to know what to do.
 
 - `Player`: plays episodes of the guided policy and of networks.
-- `Learner`: the network, what it learns from, and its optimiser; `learn_in_rounds` lets it learn until it has settled.
+- `Learner`: the network, what it learns from, and its optimiser; `draw_weights`: which states it sees more often;
+  `learn_in_rounds` lets it learn until it has settled.
 - `RoundCheck`: how far it is after a round; `has_settled`: when that is enough; `best_round`: which network is kept.
 """
 
@@ -156,7 +157,7 @@ class Learner:
         assert self._labels is not None
         settings = self._settings
         rng = np.random.default_rng([self._seed % 2**64, number])
-        weights = np.where(self._labels.changed, settings.changed_weight, 1.0).cumsum()
+        weights = draw_weights(self._labels.changed, settings.changed_weight).cumsum()
         with one_thread():
             for step in range(settings.steps):
                 rows = np.searchsorted(weights, rng.random(settings.batch) * weights[-1], side="right")
@@ -194,6 +195,18 @@ class Learner:
                 "exp_avg": torch.from_numpy(saved.moments[0][i].copy()),
                 "exp_avg_sq": torch.from_numpy(saved.moments[1][i].copy()),
             }
+
+
+def draw_weights(changed: NDArray[np.bool_], most: float) -> NDArray[np.float64]:
+    """Return how often states are drawn: those in which rules change what is done so often that they are half of all.
+
+    They are never drawn less often than the others, and at most `most` times as often.
+
+    >>> draw_weights(np.array([True, False, False, False]), 10.0).tolist()
+    [3.0, 1.0, 1.0, 1.0]
+    """
+    share = float(changed.mean())
+    return np.where(changed, max(1.0, min(most, (1.0 - share) / share)) if share else 1.0, 1.0)
 
 
 def learn_in_rounds(

@@ -410,7 +410,9 @@ class DistillationSettings:
     batch: Annotated[int, "States in every gradient step."] = 256
     learning_rate: Annotated[float, "Adam's learning rate."] = 5e-4
     changed_weight: Annotated[
-        float, "How many times as often states are drawn in which the rules change what is done."
+        float,
+        "How many times as often, at most, states are drawn in which the rules change what is done, until they are "
+        "half of all.",
     ] = 10.0
     check_episodes: Annotated[
         int, "Held-out episodes after every round, which decide when to stop and what to keep."
