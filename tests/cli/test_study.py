@@ -618,9 +618,9 @@ def test_check_finds_what_is_random_without_a_seed(legible) -> None:
     assert "self.np_random" in bad["details"]
 
 
-def test_check_says_how_dictionaries_are_flattened(legible) -> None:
+def test_check_says_what_rules_see_of_dictionaries(legible) -> None:
     pytest.importorskip("minigrid")
-    assert "--wrap" in legible("check", "MiniGrid-Empty-5x5-v0").out
+    assert "148 features by entries (direction, image.0.0.0," in legible("check", "MiniGrid-Empty-5x5-v0").out
     done = legible("check", "MiniGrid-Empty-5x5-v0", "--wrap", "minigrid.wrappers:FlatObsWrapper")
     assert done.code == 0
     assert "2835 features" in done.out
