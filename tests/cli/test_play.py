@@ -194,6 +194,6 @@ def test_an_environment_that_cannot_be_drawn_is_played_without_pictures(legible,
     monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
     done = legible("play", "CartPole-v1", "--fps", 10000)
     assert done.code == 0, done.err
-    assert "pip install 'legible-rl[human]'" in done.err
+    assert "pip install 'legible-rl[human]'" in " ".join(done.err.split())
     assert "The episode is played without pictures." in done.err
     assert "The episode is over; return" in done.out

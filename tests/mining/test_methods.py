@@ -62,7 +62,9 @@ def test_a_rule_learner_of_ones_own() -> None:
 
 
 def test_names_are_checked_before_anything_is_computed() -> None:
-    with pytest.raises(LegibleError, match=r"no importance method 'lima'; known are 'lime', 'none'\. Did you mean"):
+    with pytest.raises(
+        LegibleError, match=r"no importance method 'lima'; known are 'lime', 'surrogate', 'none'\. Did you mean"
+    ):
         mine(POLICY, played(), seed=0, settings=MiningSettings(importance="lima"))
     with pytest.raises(LegibleError, match="no rule learner 'cn2'; known are 'ripper'"):
         mine(POLICY, played(), seed=0, settings=MiningSettings(learner="cn2"))

@@ -398,13 +398,13 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(LegibleError, match=r"seen\.npz: cannot be written \(No such file or directory\)"):
         tiny().save(tmp_path / "nowhere" / "seen.npz")
 
-    def full(file: Any, **columns: Any) -> None:
+    def full(file: Any, columns: Any) -> None:
         file.write(b"half of it")
         raise OSError(28, "No space left on device")
 
     path = tmp_path / "seen.npz"
     tiny().save(path)
-    monkeypatch.setattr(np, "savez_compressed", full)
+    monkeypatch.setattr("legible.files._write_npz", full)
     with pytest.raises(LegibleError, match=r"seen\.npz: cannot be written \(No space left on device\)"):
         tiny(returns=np.zeros(2)).save(path)
     assert_same(Experiences.load(path), tiny())

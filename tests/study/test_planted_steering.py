@@ -58,7 +58,7 @@ def flawed(request, tmp_path_factory) -> Study:
 
 def test_the_weakness_is_found_and_named(flawed: Study) -> None:
     confirmed = [verdict.treatment.text(flawed.space) for verdict in flawed.evaluation.confirmed]
-    missing = {"+steer.left <- side = 1 & near", "+steer.right <- side = -1 & near"}
+    missing = {"+steer.left <- 0 < side <= 1 & near", "+steer.right <- -1 <= side < 0 & near"}
     assert any(set(text.splitlines()) == missing for text in confirmed)
     told = [describe_rule(rule, flawed.space) for rule in flawed.improvement.composition.rules]
     assert any("right" in words for words in told)

@@ -24,7 +24,6 @@ from legible.cli.options import (
     verbose_option,
 )
 from legible.errors import LegibleError
-from legible.files import write_text
 
 if TYPE_CHECKING:
     from legible.features import FeatureSpace
@@ -115,6 +114,7 @@ def check(
 def _write_names(path: Path, spaces: list[FeatureSpace]) -> None:
     """Write a names file, which must not take the place of another."""
     from legible.features.names_file import names_toml  # noqa: PLC0415
+    from legible.files import write_text  # noqa: PLC0415 (it needs numpy)
 
     if path.exists():
         raise LegibleError(f"{path}: is there already; --write-names writes a new file.")

@@ -229,7 +229,6 @@ def check_distillable(guided: GuidedPolicy, environment: EnvironmentSpec) -> Non
     """Raise unless a guided policy has rules and a network, and plays in this environment."""
     if not len(guided.rules):
         raise LegibleError("there are no rules to distil: the guided policy is the policy itself.")
-    guided.check_sees_observations("this policy cannot be distilled")
     problem = why_not_distilled(guided.network)
     if problem is not None:
         raise LegibleError(f"this policy cannot be distilled: {problem}.")

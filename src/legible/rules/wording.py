@@ -312,7 +312,7 @@ def describe_rule_briefly(rule: Rule, space: FeatureSpace, mood: Mood = "habit",
     >>> space = pacman_features(2)
     >>> rule = parse_rule("+East <- not ghost0.scared & food.east & open.east & pacman.x <= 3", space)
     >>> describe_rule_briefly(rule, space)
-    'goes east when the path to the closest food starts east (and three more conditions)'
+    'goes east when the path to the closest food starts east and east is open (and two more conditions)'
     """
     whole = describe_rule(rule, space, mood)
     phrases = [_describe_with_presence(c, rule.conditions, space) for c in rule.conditions]

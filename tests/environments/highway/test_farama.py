@@ -50,7 +50,7 @@ def test_the_authors_configuration_is_the_default(name):
     assert space.names[7:14] == tuple(f"vehicle1.{column}" for column in COLUMNS)
     assert space.action_names == (("SLOWER", "IDLE", "FASTER") if name == "Intersection" else ALL_ACTIONS)
     lanes = {"Highway": 3, "HighwayFast": 3, "Merge": 2, "Intersection": 1, "Roundabout": 1}[name]
-    assert space[2].words.endswith(f"(1 is {4 * lanes} m)")
+    assert (space[2].unit, space[2].scale) == ("m", 4.0 * lanes)
     assert ("south" in space[2].words) == (name in {"Intersection", "Roundabout"})
 
 
@@ -121,9 +121,10 @@ def test_the_scenarios_own_configuration():
     env = FaramaEnv("intersection", preset="highway-env")
     assert env.observation_space.shape == (15 * 7,)
     assert env.config["duration"] == 13
-    assert env.feature_space[9].words == "the place of vehicle 1 from north to south (1 is 100 m)"
+    place = env.feature_space[9]
+    assert (place.words, place.unit, place.scale) == ("the place of vehicle 1 from north to south", "m", 100.0)
     raw = FaramaEnv("merge", {"observation": {"type": "Kinematics", "normalize": False}}, preset="highway-env")
-    assert raw.feature_space[1].words == "the place of ego along the road (in m)"
+    assert (raw.feature_space[1].words, raw.feature_space[1].unit) == ("the place of ego along the road", "m")
     assert raw.feature_space[1].cuts is None
 
 
@@ -223,7 +224,7 @@ def test_a_small_study_finds_rules_in_peoples_words(tmp_path):
     settings = StudySettings(
         sources="mined,yours",
         episodes=12,
-        mining=MiningSettings(lime_states=5, lime_samples=200),
+        mining=MiningSettings(lime_states=5, lime_samples=200, plain_intervals=False, padded_apart=False),
         play=PlaySettings(batch=4, unit_episodes=4),
         evaluation=EvaluationSettings(method="paper", episodes=4, confirmation_episodes=0),
         improvement=ImprovementSettings(episodes=4, final_episodes=4, most_candidates=1),

@@ -33,22 +33,24 @@ def words(space: FeatureSpace, name: str) -> str:
 
 
 def test_words_say_what_a_number_stands_for():
-    assert words(PAPER, "vehicle3.x") == "the distance by which vehicle 3 is ahead (1 is 200 m)"
-    assert words(PAPER, "ego.y") == "the place of ego from left to right (1 is 12 m)"
-    assert words(PAPER, "vehicle1.vx") == "the speed by which vehicle 1 is faster than ego (1 is 80 m/s)"
+    assert words(PAPER, "vehicle3.x") == "the distance by which vehicle 3 is ahead"
+    assert words(PAPER, "ego.y") == "the place of ego from left to right"
+    assert words(PAPER, "vehicle1.vx") == "the speed by which vehicle 1 is faster than ego"
+    told = [PAPER[PAPER.feature_index(name)] for name in ("vehicle3.x", "ego.y", "vehicle1.vx")]
+    assert [(one.unit, one.scale) for one in told] == [("m", 200.0), ("m", 12.0), ("m/s", 80.0)]
     assert words(PAPER, "vehicle1.sin_h") == "the share of vehicle 1's heading to the right"
     raw = highway_features(2, ("x", "heading"))
-    assert words(raw, "ego.x") == "the place of ego along the road (in m)"
+    assert words(raw, "ego.x") == "the place of ego along the road"
     skewed = highway_features(2, ("x",), ranges={"x": (0, 100)})
     assert words(skewed, "ego.x") == "the place of ego along the road (-1 is 0 m, 1 is 100 m)"
 
 
 def test_words_depend_on_road_and_coordinates():
     bends = highway_features(straight=False, ranges=RANGES)
-    assert words(bends, "vehicle2.y") == "the distance by which vehicle 2 is south of ego (1 is 12 m)"
-    assert words(bends, "ego.vx") == "the speed of ego eastwards (1 is 80 m/s)"
+    assert words(bends, "vehicle2.y") == "the distance by which vehicle 2 is south of ego"
+    assert words(bends, "ego.vx") == "the speed of ego eastwards"
     on_the_map = highway_features(straight=False, absolute=True, ranges=RANGES)
-    assert words(on_the_map, "vehicle2.y") == "the place of vehicle 2 from north to south (1 is 12 m)"
+    assert words(on_the_map, "vehicle2.y") == "the place of vehicle 2 from north to south"
 
 
 def test_words_differ_between_features():
@@ -60,7 +62,7 @@ def test_words_differ_between_features():
 def test_presence_is_a_flag():
     presence = PAPER[PAPER.feature_index("vehicle4.presence")]
     assert presence.is_flag
-    assert presence.values == {1.0: "vehicle 4 is there", 0.0: "vehicle 4 is not there"}
+    assert presence.values == {1.0: "vehicle 4 is there", 0.0: "there is no vehicle 4"}
 
 
 def test_the_papers_intervals():
