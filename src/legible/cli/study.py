@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # Runs that take longer are announced.
 WORTH_AN_ESTIMATE = 5.0
+# Starting workers takes a few seconds: what was played in less tells nothing of how fast they play.
+STARTING_SECONDS = 10.0
 
 
 @contextmanager
@@ -366,9 +368,10 @@ def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = (
             )
     study.generalise()
     if fresh and isinstance(study.progress, Bars):
-        # What was played meanwhile tells more than the few episodes before.
-        seen = study.progress.rates.get("experiences", rate.episodes * guess.workers) / guess.workers
-        rate = Rate(seen, seen * float(study.experiences.lengths.mean()))
+        # What was played meanwhile tells more than the few episodes before, unless starting workers took most of it.
+        seen, played = study.progress.rates.get("experiences"), study.settings.episodes
+        if seen is not None and played / seen > STARTING_SECONDS:
+            rate = Rate(seen / guess.workers, seen / guess.workers * float(study.experiences.lengths.mean()))
     left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
     if left.seconds > WORTH_AN_ESTIMATE:
         total = sum(left.episodes.values())

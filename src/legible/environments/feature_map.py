@@ -11,6 +11,7 @@ policy needs it and the features do not hold it: only those who ask the policy l
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class FeatureMap:
         """How many columns of a row are features."""
         return len(self.space)
 
-    @property
+    @cached_property
     def shown(self) -> slice:
         """The columns of a row that hold the policy's observation."""
         first = 0 if self.reader.holds_observation else len(self.space)

@@ -35,17 +35,21 @@ class FeatureReader(ABC):
 
     Attributes
     ----------
-    text
-        By what it is asked for; "" for the observation itself.
-    holds_observation
-        Whether its features are all that a policy is shown, so that the policy can be asked about other values of them.
     needs
         What it looks at beside the observation, in words; "" for nothing.
     """
 
-    text: str = ""
-    holds_observation: ClassVar[bool] = False
     needs: ClassVar[str] = ""
+
+    @property
+    def text(self) -> str:
+        """By what it is asked for; "" for the observation itself."""
+        return ""
+
+    @property
+    def holds_observation(self) -> bool:
+        """Whether its features are all that a policy is shown, so that it can be asked about other values of them."""
+        return False
 
     @property
     @abstractmethod
@@ -138,7 +142,7 @@ class EntryReader(FeatureReader):
         return cls(described, ordered == list(arrays), text)
 
     @property
-    def holds_observation(self) -> bool:  # type: ignore[override]
+    def holds_observation(self) -> bool:
         """Whether no entry was left out."""
         return self.whole
 
@@ -171,7 +175,7 @@ class InfoReader(FeatureReader):
     needs = "the environment's info"
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         """By what it is asked for."""
         return f"info:{','.join(self.names)}"
 
@@ -232,7 +236,7 @@ class FunctionReader(FeatureReader):
         return made
 
     @property
-    def text(self) -> str:  # type: ignore[override]
+    def text(self) -> str:
         """By what it is asked for."""
         return self.name
 

@@ -34,12 +34,12 @@ class Contender:
     worth
         What it gains at least, by the race: the difference less its standard error.
     pairs
-        Its episodes in the race; None where they cannot be compared with those of others.
+        Its episodes in the race.
     """
 
     found_by: tuple[str, ...]
     worth: float
-    pairs: Pairs | None = None
+    pairs: Pairs
 
     @property
     def is_always_confirmed(self) -> bool:
@@ -60,15 +60,11 @@ def choose_contenders(contenders: Sequence[Contender], most: int) -> list[int]:
         source = contenders[i].found_by[0]
         if most and counts.get(source, 0) >= most:
             continue
-        if any(_are_same(contenders[i], contenders[k]) for k in chosen):
+        if any(sameness(contenders[i].pairs, contenders[k].pairs) > SAME for k in chosen):
             continue
         chosen.append(i)
         counts[source] = counts.get(source, 0) + 1
     return sorted(chosen)
-
-
-def _are_same(one: Contender, other: Contender) -> bool:
-    return one.pairs is not None and other.pairs is not None and sameness(one.pairs, other.pairs) > SAME
 
 
 def sameness(one: Pairs, other: Pairs) -> float:

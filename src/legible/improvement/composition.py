@@ -162,7 +162,7 @@ def improve(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> Improvement:
-    """Compose rule sets greedily, then measure the result on fresh seeds.
+    """Compose rule sets, then measure the result on fresh seeds.
 
     Parameters
     ----------

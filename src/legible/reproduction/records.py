@@ -88,7 +88,7 @@ def make_record(
         references = study.play_references()
     with _timed(seconds, "extended"):
         extended = _extended(job, study) if job.extended else None
-    played = [evaluation, *tests.values(), *([random_rules] if random_rules is not None else [])]
+    baselines = [*tests.values(), *([random_rules] if random_rules is not None else [])]
     with _timed(seconds, "known rule"):
         known = _known_rule(job.row.known_rule, study) if job.row.known_rule else None
     return {
@@ -124,7 +124,7 @@ def make_record(
         "steps": {
             "experiences": len(study.experiences),
             "evaluation": evaluation.steps,
-            "baselines": sum(found.steps for found in played[1:]),
+            "baselines": sum(found.steps for found in baselines),
             "final": sum(int(block.lengths.sum()) for block in improvement.final_blocks.results),
         },
         "code": code_version(),

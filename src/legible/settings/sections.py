@@ -290,7 +290,7 @@ class ImprovementSettings:
         int,
         "Seeds on which rule sets are composed: additions are chosen on one half and tested on the other. The "
         "composition is checked on as many other seeds. The paper's method: episodes for each step.",
-    ] = 4000
+    ] = 2000
     final_episodes: Annotated[
         int,
         "Episodes of the figure that is quoted: base and composition on the same fresh seeds.",

@@ -14,7 +14,8 @@ import hashlib
 import importlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -237,8 +238,9 @@ def mend(
     problem = why_not_distilled(getattr(loaded, "network", loaded))
     if problem is not None:
         raise LegibleError(f"this policy cannot be mended: {problem}.")
-    rounds = _claim(place, seed, distillation, rounds)
+    _make_folder(place)
     with _locked(place), engine or LocalProcesses() as running:
+        rounds = _claim(place, seed, distillation, rounds)
         work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, reports, study)
         found: list[MendedRound] = []
         stopped = ""
@@ -260,6 +262,16 @@ def _begun(place: Path, *, trust: bool) -> dict[str, Any]:
     return {**arguments, "policy": name if name.startswith("zoo:") else own if own.exists() else arguments["policy"]}
 
 
+def _make_folder(place: Path) -> None:
+    """Make the folder, and refuse one that holds something else; a lock is left there only if it does not."""
+    if not (place / "mend.json").is_file() and place.exists() and any(one.name != "lock" for one in place.iterdir()):
+        raise LegibleError(f"{place}: is no folder of a mending, and not empty; use another folder.")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LegibleError(f"{place}: cannot be made ({error.strerror}).") from error
+
+
 def _claim(place: Path, seed: int, distillation: DistillationSettings | None, rounds: int | None) -> int:
     """Make the folder that of a mending, or check that it is; returns how many rounds there are at most."""
     file = place / "mend.json"
@@ -273,31 +285,23 @@ def _claim(place: Path, seed: int, distillation: DistillationSettings | None, ro
         asked = rounds or int(kept["asked"])
         write_json(file, {**kept, "asked": asked})
         return asked
-    if place.exists() and any(place.iterdir()):
-        raise LegibleError(f"{place}: is no folder of a mending, and not empty; use another folder.")
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LegibleError(f"{place}: cannot be made ({error.strerror}).") from error
     asked = rounds or ROUNDS
     write_json(file, {**identity, "asked": asked})
     return asked
 
 
-class _locked:  # noqa: N801 (used as a function)
+@contextmanager
+def _locked(place: Path) -> Iterator[None]:
     """Keep other processes from mending in the same folder."""
-
-    def __init__(self, place: Path) -> None:
-        self._place, self._lock = place, FileLock(place / "lock", timeout=0)
-
-    def __enter__(self) -> None:
-        try:
-            self._lock.acquire()
-        except Timeout:
-            raise LegibleError(f"{self._place}: another process is mending here.") from None
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+    lock = FileLock(place / "lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise LegibleError(f"{place}: another process is mending here.") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _why_stopped(found: Sequence[MendedRound], rounds: int) -> str:
@@ -449,12 +453,5 @@ def _head(rule_set: RuleSet) -> Rule:
 
 
 def study_steps(study: Study) -> int:
-    """Return how many environment steps a study took up to the guided policy, about.
-
-    Experiences, tests and the final figure are counted; the steps of the composition follow from its episodes.
-    """
-    improvement = study.improvement
-    final = [int(result.lengths.sum()) for result in improvement.final_blocks.results]
-    length = final[-1] / max(1, len(improvement.final_blocks.results[-1]))
-    composed = (1 + len(improvement.steps)) * study.settings.improvement.episodes * length
-    return int(study.experiences.lengths.sum()) + study.evaluation.steps + round(composed) + sum(final)
+    """Return how many environment steps a study took up to the guided policy."""
+    return int(study.experiences.lengths.sum()) + study.evaluation.steps + study.improvement.environment_steps

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from legible.environments import Env, EnvironmentSpec, resolve_names
-from legible.environments.feature_readers import ObservationReader
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, is_cut
 from legible.guidance import GuidedPolicy
@@ -123,14 +122,10 @@ class TrainingRules:
     @classmethod
     def of(cls, guided: GuidedPolicy) -> TrainingRules:
         """The rules of a guided policy."""
-        guided.check_sees_observations("a policy cannot be trained with these rules")
         layers: list[RuleLayer] = []
         policy = guided
         while True:
-            if policy.features is not None and not isinstance(policy.features.reader, ObservationReader):
-                raise TrainingError(
-                    f"the rules see {policy.features.reader.text!r}; rules in training see the observation only."
-                )
+            policy.check_sees_observations("a policy cannot be trained with these rules")
             layers.insert(0, RuleLayer(policy.rules, policy.precedence))
             if not isinstance(policy.policy, GuidedPolicy):
                 return cls(tuple(layers), guided.space, guided.enforce)
