@@ -42,7 +42,7 @@ _PACKAGES = (
 )
 NO_WRAPPERS = "none"
 """What stands among wrappers to say that there are none, not even those that a policy was trained behind."""
-_INSTALL = {"highway_env": "legible-rl[highway]", "minigrid": "minigrid", "ale_py": "ale-py"}
+_INSTALL = {"highway_env": "legible-rl[highway]", "minigrid": "minigrid", "ale_py": "legible-rl[atari]"}
 
 
 @dataclass(frozen=True)
@@ -273,12 +273,14 @@ def _import_package(env_id: str) -> None:
     for pattern, package in _PACKAGES:
         if re.fullmatch(pattern, plain):
             try:
-                importlib.import_module(package)
+                imported = importlib.import_module(package)
             except ImportError as error:
                 raise UnfitEnvironmentError(
                     f"environment {env_id!r} belongs to the package {package}, which cannot be imported ({error}); "
                     f"pip install '{_INSTALL[package]}'."
                 ) from error
+            if package == "ale_py":  # every process would greet on standard error
+                imported.ALEInterface.setLoggerMode(imported.LoggerMode.Error)
 
 
 def _wrapped(env: Env, text: str) -> Env:
