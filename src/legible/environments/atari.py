@@ -75,8 +75,8 @@ class ObjectReader(FeatureReader):
         assert env is not None
         unwrapped: Any = env.unwrapped
         module = _module(self.game)
-        objects = module._init_objects_ram(False)  # noqa: FBT003, SLF001 (ocatari has no other door without its own wrapper)
-        module._detect_objects_ram(objects, unwrapped.ale.getRAM(), False)  # noqa: FBT003, SLF001
+        objects = module._init_objects_ram(False)  # it has no other door without its own wrapper
+        module._detect_objects_ram(objects, unwrapped.ale.getRAM(), False)
         row: list[float] = []
         for kind, most in self.kinds:
             alike = [one for one in objects if one and one.category == kind]
