@@ -1,4 +1,4 @@
-"""A game of the Arcade Learning Environment: the example of the page on features, with smaller budgets.
+"""A game of the Arcade Learning Environment: the example of the page on features.
 
 A convolutional network that sees stacked pictures has a fault; rules speak of bytes of the game's memory and name it.
 """
@@ -15,25 +15,9 @@ from legible import cli
 from legible.environments import EnvironmentSpec, map_features
 from legible.environments.atari import MOST_ALIKE, ObjectReader
 from legible.environments.spaces import UnfitEnvironmentError
-from legible.settings import (
-    EvaluationSettings,
-    ImprovementSettings,
-    PlaySettings,
-    ReferenceSettings,
-    StudySettings,
-)
 from test_documents import blocks_of
 
 PAGE = "docs/features.md"
-SMALL = StudySettings(
-    episodes=6,
-    sources="mined",
-    play=PlaySettings(batch=4, unit_episodes=50),
-    # The fault costs every point of every episode, so few episodes show it.
-    evaluation=EvaluationSettings(method="paper", episodes=8, confirmation_episodes=12),
-    improvement=ImprovementSettings(episodes=6, final_episodes=8),
-    references=ReferenceSettings(episodes=4),
-)
 
 
 def command_of_the_page() -> list[str]:
@@ -48,9 +32,8 @@ def test_a_fault_of_a_network_that_sees_pictures(
 ) -> None:
     pytest.importorskip("ale_py")
     for block in blocks_of(PAGE):
-        if block.file in {"freeway.py", "freeway.toml"}:
+        if block.file in {"freeway.py", "freeway.toml", "small.toml"}:
             (tmp_path / block.file).write_text(block.text, encoding="utf-8")
-    (tmp_path / "small.toml").write_text(SMALL.to_toml(), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["legible", *command_of_the_page(), "--engine", "inline", "--json"])
