@@ -126,8 +126,8 @@ def features_option(command: Command) -> Command:
     return click.option(
         "--features",
         metavar="WHAT",
-        help="What rules see, if not the observation: MODULE:FUNCTION, info:NAME,…, entries:NAME,… of a Dict, or objects "
-        "of an Atari game.",
+        help="What rules see, if not the observation: MODULE:FUNCTION, info:NAME,…, entries:NAME,… of a Dict, or "
+        "objects of an Atari game.",
         panel=STUDY_PANEL,
     )(command)
 

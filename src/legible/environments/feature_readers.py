@@ -331,7 +331,8 @@ def reader_of(text: str, env: Env) -> FeatureReader:
         return reader
     if not colon or not rest:
         raise LegibleError(
-            f"--features {text!r}: write entries:NAME,NAME, info:NAME,NAME, objects or the MODULE:FUNCTION of a function."
+            f"--features {text!r}: write entries:NAME,NAME, info:NAME,NAME, objects or the MODULE:FUNCTION of a "
+            "function."
         )
     return FunctionReader.of(text, env)
 

@@ -78,8 +78,9 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
 
     Names come from `names` (a feature space or a TOML file) where it is given, then from the environment's
     ``feature_space``, or that of its outermost wrapper that has one, then from its domain; else they are ``f0, f1, …``
-    and what the environment calls its actions (Atari's meanings, MiniGrid's ``actions``) or ``action0, action1, …``. Kinds that nothing tells are "numeric" for a box, "categorical" for discrete
-    observations; `FeatureSpace.guess_kinds` looks at data.
+    and what the environment calls its actions (Atari's meanings, MiniGrid's ``actions``) or ``action0, action1, …``.
+    Kinds that nothing tells are "numeric" for a box, "categorical" for discrete observations;
+    `FeatureSpace.guess_kinds` looks at data.
 
     Parameters
     ----------
@@ -104,11 +105,8 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
         return _with_derived(resolve_names(env), given, source, env)
     if given is not None:
         return _checked(given, source, encoder, env)
-    stacked = _stacked(env, encoder.width)
-    if stacked is not None:
-        return stacked
-    own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
-    if isinstance(own, FeatureSpace):
+    own = _stacked(env, encoder.width) or _own(env)
+    if own is not None:
         return _checked(own, ENVIRONMENT, encoder, env)
     shipped = shipped_features(env)
     fitting = None if shipped is None or len(shipped) != encoder.width else _fitting(shipped, env)
@@ -117,7 +115,13 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
     return NamedSpace(_numbered(encoder, env), NOBODY)
 
 
-def _stacked(env: Env, width: int) -> NamedSpace | None:
+def _own(env: Env) -> FeatureSpace | None:
+    """Names that the environment, or a wrapper, has itself."""
+    own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
+    return own if isinstance(own, FeatureSpace) else None
+
+
+def _stacked(env: Env, width: int) -> FeatureSpace | None:
     """Names of the frames that Gymnasium's own wrapper stacks, where what is inside has names."""
     while isinstance(env, gymnasium.Wrapper) and not isinstance(env, FrameStackObservation):
         if not isinstance(env, FlattenObservation) and env.observation_space != env.env.observation_space:
@@ -129,7 +133,7 @@ def _stacked(env: Env, width: int) -> NamedSpace | None:
     frames = width // max(1, len(named.space))
     if not named.is_named or frames * len(named.space) != width:
         return None
-    return NamedSpace(stacked_names(named.space, frames), ENVIRONMENT)
+    return stacked_names(named.space, frames)
 
 
 def read_names(names: str | Path | FeatureSpace | None) -> tuple[FeatureSpace | None, str]:
