@@ -223,7 +223,7 @@ def _policy_line(record: Mapping[str, Any], kind: str, found: Mapping[str, Any])
 
 def format_figure(value: float) -> str:
     """Write a number with as many digits as it deserves."""
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}"
+    return f"{value:.{0 if abs(value) >= 100 else 1 if abs(value) >= 1 else 2}f}"
 
 
 # --- Running ---------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Search: what rule sets would change, by hand; and a weakness that no mined rule can tell."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from legible.features import FeatureSpace, deciles
 from legible.hypotheses import MeasuredEffect, Proposal, SourceInput, Trial, searched
 from legible.hypotheses.ladder import RUNGS, Candidate, Head, Ladder, SeenStates
 from legible.hypotheses.responses import RecordedStates, respond
+from legible.hypotheses.search import SMALL_LOT
 from legible.mining import Mining
 from legible.play import collect
 from legible.policies import load_policy
@@ -136,11 +138,19 @@ def test_it_goes_on_from_what_did_best_and_tests_nothing_twice() -> None:
 
 
 def test_it_stops_when_the_budget_is_spent() -> None:
-    first, everything = (drive(known(budget, most_conditions=2)) for budget in (600, 10**9))
-    assert {len(found.rules[0]) for found in first} == {1}  # a first lot of 62 takes 620 steps
+    first, everything = (drive(known(budget, most_conditions=2)) for budget in (150, 10**9))
+    assert len(first) == SMALL_LOT  # they take 160 steps
     assert everything[: len(first)] == first
     assert len(everything) > len(first)
     assert drive(known(0)) == []
+
+
+def test_long_episodes_are_tried_in_small_lots() -> None:
+    """All 62 candidates would take more than twice the budget."""
+    given = known(10**6)
+    cost = RUNGS[0].changes * round(float(given.experiences.lengths.mean()))
+    tested = drive(replace(given, budget=25 * cost), steps=cost)
+    assert SMALL_LOT <= len(tested) <= 25 + SMALL_LOT
 
 
 def test_the_same_seed_gives_the_same_search() -> None:

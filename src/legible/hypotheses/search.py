@@ -28,8 +28,9 @@ from legible.relations import generalise_all
 from legible.rules import Polarity, Rule, RuleSet
 
 SEARCHED = "searched"
-LOT = 256  # candidates that are tried together on the first rung
+LOT = 256  # candidates that are tried together on the first rung, at most
 LARGER_LOT = 64  # the same on those above
+SMALL_LOT = 16  # on the first rung, even where the budget is not enough for them
 # How much of the budget may be spent after the rounds with one, two … conditions.
 SPENT = (0.45, 0.75, 0.9, 1.0)
 # How much of a round's budget may be spent after each rung.
@@ -119,16 +120,17 @@ def searched(known: SourceInput) -> Hypotheses:
     """Rule sets from a beam search over bodies of one and more conditions, within a budget of environment steps."""
     search = Search(known)
     ladder = Ladder(float(known.experiences.returns.std()))
+    length = float(known.experiences.lengths.mean())
     spent, begun = 0, 0.0
     rounds = SPENT[: known.search.most_conditions]
     for allowed in (share / rounds[-1] for share in rounds):
         budget = [known.budget * (begun + share * (allowed - begun)) for share in SPENT_ON_RUNGS]
         if begun == 0.0:
-            spent = yield from _try_all(ladder, search.first(), spent, budget[0])
+            spent = yield from _try_all(ladder, search.first(), spent, budget[0], length)
         else:
-            spent = yield from _refine(ladder, search, known.search.beam, spent, budget[0])
+            spent = yield from _refine(ladder, search, known.search.beam, spent, budget[0], length)
         for rung in range(1, len(RUNGS)):
-            spent = yield from _climb(ladder, rung, spent, budget[rung])
+            spent = yield from _climb(ladder, rung, spent, budget[rung], length)
         begun = allowed
     best = ladder.best(known.search.proposed, rung=1) or ladder.best(known.search.proposed)
     yield Proposal([found.candidate.rule_set for found in best], [found.effect for found in best])
@@ -138,32 +140,40 @@ Spending = Generator[Trial, Sequence[MeasuredEffect], int]
 """Yields trials and returns the environment steps that have been spent by now."""
 
 
-def _try_all(ladder: Ladder, waiting: Sequence[Candidate], spent: int, allowed: float) -> Spending:
+def _affordable(rung: int, left: float, length: float) -> int:
+    """How many candidates the steps that are left are enough for on a rung; `length` is that of an episode.
+
+    Episodes that begin where guidance parts from the policy are shorter: what is left over is spent on the next lot.
+    """
+    return int(left / (RUNGS[rung].changes * length))
+
+
+def _try_all(ladder: Ladder, waiting: Sequence[Candidate], spent: int, allowed: float, length: float) -> Spending:
     """Try candidates on the first rung, until so many steps are spent."""
-    for start in range(0, len(waiting), LOT):
-        if spent >= allowed:
-            break
-        lot = waiting[start : start + LOT]
+    start = 0
+    while start < len(waiting) and spent < allowed:
+        lot = waiting[start : start + min(LOT, max(SMALL_LOT, _affordable(0, allowed - spent, length)))]
         effects = yield Trial([candidate.rule_set for candidate in lot], *RUNGS[0])
         ladder.add(lot, effects)
         spent += sum(effect.steps for effect in effects)
+        start += len(lot)
     return spent
 
 
-def _refine(ladder: Ladder, search: Search, beam: int, spent: int, allowed: float) -> Spending:
+def _refine(ladder: Ladder, search: Search, beam: int, spent: int, allowed: float, length: float) -> Spending:
     """Try what lies around the best candidates, then around those that come next, until so many steps are spent."""
     parents = [found.candidate for found in ladder.parents()]
     for start in range(0, len(parents), beam):
         if spent >= allowed:
             break
-        spent = yield from _try_all(ladder, search.around(parents[start : start + beam]), spent, allowed)
+        spent = yield from _try_all(ladder, search.around(parents[start : start + beam]), spent, allowed, length)
     return spent
 
 
-def _climb(ladder: Ladder, rung: int, spent: int, allowed: float) -> Spending:
+def _climb(ladder: Ladder, rung: int, spent: int, allowed: float, length: float) -> Spending:
     """Let candidates come to a rung, the most promising ones first, until so many steps are spent."""
     while spent < allowed:
-        lot = ladder.climbing(rung, LARGER_LOT)
+        lot = ladder.climbing(rung, min(LARGER_LOT, _affordable(rung, allowed - spent, length)))
         if not lot:
             break
         effects = yield Trial([found.candidate.rule_set for found in lot], *RUNGS[rung])
