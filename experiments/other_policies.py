@@ -106,7 +106,10 @@ class Plan:
 
 
 def read_plan(path: Path = PLAN) -> Plan:
-    """Read a plan; the first policy of every task and stage comes first, so that all rows soon have some."""
+    """Read a plan; the first policy of every task and stage comes first, so that all rows soon have some.
+
+    Of these, those that are trained for longest come first: nobody waits for them at the end.
+    """
     data = read_toml(path, SettingsError)
     tasks = [
         Task(**{**task, "seeds": tuple(task.get("seeds", Task.seeds)), "wrappers": tuple(task.get("wrappers", ()))})
@@ -115,7 +118,7 @@ def read_plan(path: Path = PLAN) -> Plan:
     jobs = [Job(task, stage, seed) for task in tasks for stage in task.stages for seed in task.seeds]
     settings = data.get("settings", {})
     StudySettings().updated(settings, str(path))
-    return Plan(sorted(jobs, key=lambda job: job.seed), settings)
+    return Plan(sorted(jobs, key=lambda job: (job.seed, -job.task.stages[job.stage])), settings)
 
 
 # --- One policy ------------------------------------------------------------------------------------------------------
@@ -366,7 +369,9 @@ def _work(job: Job, out: Path, studies: Path, settings: Mapping[str, Any]) -> No
 def load_records(out: Path, plan: Plan) -> list[dict[str, Any]]:
     """Read the records that are there, by task, stage and seed."""
     tasks = list(dict.fromkeys(job.task.name for job in plan.jobs))
-    jobs = sorted(plan.jobs, key=lambda job: (tasks.index(job.task.name), list(job.task.stages).index(job.stage)))
+    jobs = sorted(
+        plan.jobs, key=lambda job: (tasks.index(job.task.name), list(job.task.stages).index(job.stage), job.seed)
+    )
     paths = [out / f"{job.name}.json" for job in jobs]
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
 
