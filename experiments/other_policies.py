@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from experiments.minigrid_names import minigrid_space
 from experiments.search_table import composition_figures, format_figure, interval_over_policies
 from experiments.side_by_side import run_side_by_side
 from legible.engines import InProcess
@@ -33,6 +34,7 @@ from legible.environments import EnvironmentSpec
 from legible.evaluation import Evaluation, Verdict, evaluate
 from legible.evaluation.baselines import random_rule_sets, random_tests
 from legible.explanation import detectable_effect
+from legible.features import FeatureSpace
 from legible.files import read_toml, write_json, write_text
 from legible.hypotheses import Hypotheses
 from legible.policies import load_policy
@@ -81,6 +83,11 @@ class Task:
     def spec(self) -> EnvironmentSpec:
         """What makes the environment."""
         return EnvironmentSpec(self.environment, {}, self.wrappers)
+
+    @property
+    def names(self) -> FeatureSpace | None:
+        """Names of features and actions where neither the environment nor legible has any."""
+        return minigrid_space() if self.environment.startswith("MiniGrid") else None
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,9 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
     policy = train_policy(job, folder)
     lap("training")
     chosen = settings_for(job.task.spec).updated(settings)
-    study = Study(folder / "study", job.task.spec, str(policy), settings=chosen, engine=InProcess())
+    study = Study(
+        folder / "study", job.task.spec, str(policy), names=job.task.names, settings=chosen, engine=InProcess()
+    )
     study.mine()
     lap("mining")
     evaluation = study.evaluate()
