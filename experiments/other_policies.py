@@ -9,13 +9,13 @@ alone: ``--table`` only writes it.
 - `Task`, `Job`, `read_plan`: the tasks of ``experiments/other_policies.toml``, and the policies.
 - `make_record`: trains and studies one of them.
 - `random_tests_source`, `random_rules_source`, `play_random`: the baselines, within a budget of environment steps.
-- `table`: the records as Markdown.
+
+`experiments.others_table` makes the table.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +23,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from experiments.minigrid_names import minigrid_space
-from experiments.search_table import composition_figures, format_figure, interval_over_policies
+from experiments.others_table import OUT, PLAN, load_records, table
+from experiments.search_table import composition_figures
 from experiments.side_by_side import run_side_by_side
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
@@ -45,10 +45,6 @@ from legible.settings import SettingsError, StudySettings
 from legible.study import Study, settings_for
 from legible.study.sources import source_rows
 
-PLAN = Path(__file__).with_name("other_policies.toml")
-OUT = Path(__file__).with_name("results") / "others"
-MOST_CHANGED = 0.5
-"""A rule that changes more of the actions than this is another policy rather than a finding about this one."""
 LOT = 24
 """Random tests, or random rule sets, that are raced together."""
 
@@ -264,108 +260,6 @@ def _counts(found: Evaluation | None) -> dict[str, Any] | None:
     return {"tried": len(found.verdicts), "confirmed": len(found.confirmed), "best": best, "steps": found.steps}
 
 
-# --- The table -------------------------------------------------------------------------------------------------------
-
-
-def is_found(record: Mapping[str, Any]) -> bool:
-    """Whether something was confirmed that changes at most half of the actions."""
-    return any(finding["changed"] <= MOST_CHANGED for finding in record["confirmed"])
-
-
-def is_wanting(record: Mapping[str, Any]) -> bool:
-    """Whether a policy is below the known good return by more than the study could detect."""
-    missing = record["known_good"] - record["composition"]["base"]["mean"]
-    return bool(missing > (record["detectable"] or 0.0))
-
-
-def table(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the records as Markdown: a line for each task and stage, then one for each policy."""
-    rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for record in records:
-        rows.setdefault((record["task"], record["stage"]), []).append(record)
-    lines = [
-        "| task | stage | policies | base | known good | detectable | found in | rule sets confirmed "
-        "| gain, mean over policies (95 % CI) | actions changed | best reference | random tests | random rules "
-        "| minutes | million steps |",
-        "|---" * 15 + "|",
-        *(_row_line(task, stage, found) for (task, stage), found in rows.items()),
-        "",
-        "| policy | base | gain (95 % CI) | worst tenth | changed | rule sets | best finding | its effect (95 % CI) "
-        "| random tests | random rules | minutes |",
-        "|---" * 11 + "|",
-        *(_policy_line(record) for record in records),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _row_line(task: str, stage: str, records: Sequence[Mapping[str, Any]]) -> str:
-    found = [record["composition"] for record in records]
-    gains = np.array([one["gain"]["mean"] for one in found])
-    wanting = [record for record in records if is_wanting(record)]
-    detectable = [record["detectable"] for record in records if record["detectable"] is not None]
-    references = [one["best_reference"]["mean"] for one in found if one["best_reference"]]
-    cells = (
-        task,
-        stage,
-        len(records),
-        format_figure(np.mean([one["base"]["mean"] for one in found])),
-        format_figure(records[0]["known_good"]),
-        format_figure(np.mean(detectable)) if detectable else "–",
-        f"{sum(map(is_found, wanting))} of {len(wanting)} wanting" if wanting else "none wanting",
-        sum(len(record["confirmed"]) for record in records),
-        f"{format_figure(gains.mean())} {interval_over_policies(gains)}",
-        f"{100 * np.mean([one['changed'] for one in found]):.1f} %",
-        format_figure(np.mean(references)) if references else "–",
-        _found_by_chance(records, "random tests"),
-        _found_by_chance(records, "random rules"),
-        f"{np.mean([_minutes(record) for record in records]):.1f}",
-        f"{np.mean([_steps(record) for record in records]) / 1e6:.1f}",
-    )
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def _found_by_chance(records: Sequence[Mapping[str, Any]], kind: str) -> str:
-    """In how many of the policies a baseline confirmed something."""
-    played = [record["baselines"][kind] for record in records if record["baselines"][kind]]
-    return f"{sum(found['confirmed'] > 0 for found in played)} of {len(played)}"
-
-
-def _minutes(record: Mapping[str, Any]) -> float:
-    """Of the study alone."""
-    parts = ("mining", "evaluation", "improvement", "references")
-    return sum(record["seconds"][part] for part in parts) / 60
-
-
-def _steps(record: Mapping[str, Any]) -> float:
-    return float(sum(record["steps"].values()))
-
-
-def _policy_line(record: Mapping[str, Any]) -> str:
-    found, best = record["composition"], next(iter(record["confirmed"]), None)
-    worst = found["worst_tenth"]
-    cells = (
-        f"{record['task']} {record['stage']} {record['seed']}",
-        format_figure(found["base"]["mean"]),
-        _with_interval(found["gain"]),
-        _with_interval(worst) if worst else "–",
-        f"{100 * found['changed']:.1f} %",
-        found["rule_sets"],
-        best["words"] if best else "–",
-        _with_interval(best["effect"]) if best else "–",
-        *(_count_cell(record["baselines"][kind]) for kind in ("random tests", "random rules")),
-        f"{_minutes(record):.1f}",
-    )
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def _with_interval(effect: Mapping[str, float]) -> str:
-    return f"{format_figure(effect['mean'])} ({format_figure(effect['low'])} to {format_figure(effect['high'])})"
-
-
-def _count_cell(found: Mapping[str, Any] | None) -> str:
-    return "–" if found is None else f"{found['confirmed']} of {found['tried']}"
-
-
 # --- Running ---------------------------------------------------------------------------------------------------------
 
 
@@ -373,16 +267,6 @@ def _work(job: Job, out: Path, studies: Path, settings: Mapping[str, Any]) -> No
     """Make the record of one policy in this process."""
     torch.set_num_threads(1)
     write_json(out / f"{job.name}.json", make_record(job, studies / job.name, settings))
-
-
-def load_records(out: Path, plan: Plan) -> list[dict[str, Any]]:
-    """Read the records that are there, by task, stage and seed."""
-    tasks = list(dict.fromkeys(job.task.name for job in plan.jobs))
-    jobs = sorted(
-        plan.jobs, key=lambda job: (tasks.index(job.task.name), list(job.task.stages).index(job.stage), job.seed)
-    )
-    paths = [out / f"{job.name}.json" for job in jobs]
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
 
 
 def main() -> None:
@@ -408,7 +292,7 @@ def main() -> None:
     }
     if not asked.table:
         run_side_by_side(_work, missing, workers=asked.workers, minutes=asked.minutes)
-    text = table(load_records(asked.out, plan))
+    text = table(load_records(asked.out, asked.plan))
     write_text(asked.out / "table.md", text)
     print(text)
 

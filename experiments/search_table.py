@@ -7,7 +7,7 @@ the records alone: ``--table`` only writes it.
 - `Job`, `read_jobs`: the policies of ``experiments/search.toml``.
 - `make_record`: studies one of them.
 - `table`: the records as Markdown.
-- `composition_figures`, `interval_over_policies`, `format_figure`: parts that other tables share.
+- `composition_figures`: what a composition is worth, as plain data.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import stats
 
 from experiments.side_by_side import run_side_by_side
+from experiments.table_cells import format_effect, format_figure, interval_over_policies
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.evaluation import References
@@ -198,32 +198,19 @@ def _kind(source: str) -> str:
     return "mined" if source in {"mined", "alone"} else source if source == "searched" else "others"
 
 
-def interval_over_policies(values: np.ndarray) -> str:
-    """Write the 95 % confidence interval of the mean over policies."""
-    if len(values) < 2:
-        return "(one policy)"
-    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return f"({format_figure(values.mean() - half)} to {format_figure(values.mean() + half)})"
-
-
 def _policy_line(record: Mapping[str, Any], kind: str, found: Mapping[str, Any]) -> str:
     gain = found["gain"]
     cells = (
         f"{record['row']} {record['seed']}",
         kind,
         format_figure(found["base"]["mean"]),
-        f"{format_figure(gain['mean'])} ({format_figure(gain['low'])} to {format_figure(gain['high'])})",
+        format_effect(gain),
         f"{100 * found['changed']:.1f} %",
         found["rule_sets"],
         f"{sum(record['seconds'].values()) / 60:.1f}",
         f"{sum(source['steps'] for source in record['sources']) / 1e6:.1f} M",
     )
     return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def format_figure(value: float) -> str:
-    """Write a number with as many digits as it deserves."""
-    return f"{value:.{0 if abs(value) >= 100 else 1 if abs(value) >= 1 else 2}f}"
 
 
 # --- Running ---------------------------------------------------------------------------------------------------------

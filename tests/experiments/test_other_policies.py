@@ -10,18 +10,8 @@ from typing import Any
 
 import pytest
 
-from experiments.other_policies import (
-    Job,
-    Plan,
-    Task,
-    is_found,
-    is_wanting,
-    load_records,
-    make_record,
-    random_tests_source,
-    read_plan,
-    table,
-)
+from experiments.other_policies import Job, Task, make_record, random_tests_source, read_plan
+from experiments.others_table import is_found, is_wanting, load_records, others_facts, table
 from legible.files import write_json
 from legible.hypotheses import MeasuredEffect
 
@@ -41,6 +31,7 @@ def record(seed: int = 0, base: float = 10.0, changed: float = 0.2, **more: Any)
         "known_good": 100.0,
         "composition": {
             "base": {"mean": base},
+            "guided": {"mean": base + 20.0 + 10.0 * seed},
             "gain": effect(20.0 + 10.0 * seed),
             "worst_tenth": None,
             "changed": 0.1,
@@ -88,11 +79,19 @@ def test_the_table_by_hand() -> None:
 
 
 def test_records_are_read_by_task_stage_and_seed(tmp_path: Path) -> None:
-    jobs = [Job(LAKE, stage, seed) for seed in (0, 1) for stage in ("good", "bad")]
-    for job in jobs[:3]:
-        write_json(tmp_path / f"{job.name}.json", {"stage": job.stage, "seed": job.seed})
-    found = [(one["stage"], one["seed"]) for one in load_records(tmp_path, Plan(jobs))]
-    assert found == [("bad", 0), ("good", 0), ("good", 1)]
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[[task]]\nname = "Lake"\nstages = { good = 2, bad = 1 }\n', encoding="utf-8")
+    for number, (stage, seed) in enumerate([("bad", 0), ("good", 1), ("good", 0)]):
+        write_json(tmp_path / f"{number}.json", {"task": "Lake", "stage": stage, "seed": seed})
+    found = [(one["stage"], one["seed"]) for one in load_records(tmp_path, plan)]
+    assert found == [("good", 0), ("good", 1), ("bad", 0)]
+
+
+def test_the_figures_of_the_text_by_hand() -> None:
+    found = others_facts([record(0), record(1, confirmed=[]), record(2, base=99.0)])
+    assert (found["policies"], found["wanting"], found["found"], found["tests"], found["rules"]) == (3, 2, 1, 1, 0)
+    assert (found["better"], found["worse"], found["minutes"]) == (3, 0, 2.0)
+    assert found["rows"]["Cart bad"]["gain"] == 30.0
 
 
 class _Space:
