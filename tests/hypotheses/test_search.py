@@ -13,7 +13,7 @@ from legible.features import FeatureSpace, deciles
 from legible.hypotheses import MeasuredEffect, Proposal, SourceInput, Trial, searched
 from legible.hypotheses.ladder import RUNGS, Candidate, Head, Ladder, SeenStates
 from legible.hypotheses.responses import RecordedStates, respond
-from legible.hypotheses.search import SMALL_LOT
+from legible.hypotheses.search import SMALL_LOT, rungs_for
 from legible.mining import Mining
 from legible.play import collect
 from legible.policies import load_policy
@@ -117,7 +117,7 @@ def drive(given: SourceInput, steps: int = 10) -> list[RuleSet]:
     source, tested = searched(given), []
     found = next(source)
     while isinstance(found, Trial):
-        tested += found.rule_sets if found.changes == RUNGS[0].changes else []
+        tested += found.rule_sets if found.changes == rungs_for(given)[0].changes else []
         found = source.send([measure(one) for one in found.rule_sets])
     assert isinstance(found, Proposal)
     assert set(found.rule_sets) <= set(tested)
@@ -148,9 +148,29 @@ def test_it_stops_when_the_budget_is_spent() -> None:
 def test_long_episodes_are_tried_in_small_lots() -> None:
     """All 62 candidates would take more than twice the budget."""
     given = known(10**6)
-    cost = RUNGS[0].changes * round(float(given.experiences.lengths.mean()))
+    cost = rungs_for(replace(given, budget=0))[0].changes * round(float(given.experiences.lengths.mean()))
     tested = drive(replace(given, budget=25 * cost), steps=cost)
     assert SMALL_LOT <= len(tested) <= 25 + SMALL_LOT
+
+
+def test_rungs_are_lower_where_the_budget_is_small() -> None:
+    """The first look has 18 % of the budget; 256 candidates with 24 changed episodes each are to fit into it."""
+    given = known(10**9)
+    assert rungs_for(given) == RUNGS
+    episodes = replace(given.experiences, lengths=np.full_like(given.experiences.lengths, 100))
+    half = replace(given, experiences=episodes, budget=round(128 * 24 * 100 / 0.18))
+    assert [rung.changes for rung in rungs_for(half)] == [12, 48, 192, 768]
+    assert [rung.changes for rung in rungs_for(replace(half, budget=0))] == [6, 24, 96, 384]
+    equal = replace(half, experiences=replace(episodes, returns=np.zeros_like(episodes.returns)), budget=0)
+    assert [rung.changes for rung in rungs_for(equal)] == [3, 12, 48, 192]
+
+
+def test_steps_that_are_left_over_go_to_what_did_well() -> None:
+    ladder = Ladder(spread=100.0)
+    effects = [MeasuredEffect(mean, 3.0, 0.0, 20, 40) for mean in (12.0, 6.0, 9.0, -5.0)]
+    ladder.add([candidate(*(i == k for i in range(4))) for k in range(4)], effects)
+    assert [found.effect.mean for found in ladder.climbing(1, 9)] == [12.0]
+    assert [found.effect.mean for found in ladder.climbing(1, 9, most_share=1.0)] == [12.0, 9.0, 6.0]
 
 
 def test_the_same_seed_gives_the_same_search() -> None:
