@@ -173,6 +173,22 @@ def test_steps_that_are_left_over_go_to_what_did_well() -> None:
     assert [found.effect.mean for found in ladder.climbing(1, 9, most_share=1.0)] == [12.0, 9.0, 6.0]
 
 
+def test_longer_rules_are_drawn_where_no_short_one_gains_anything() -> None:
+    """A policy that is stuck: only a rule that speaks of two things at once frees it."""
+
+    def measure(found: RuleSet) -> MeasuredEffect:
+        gain = 5.0 if len(found.rules[0]) > 1 and found.rules[0].action == mirror_world.LEFT else 0.0
+        return MeasuredEffect(gain, 0.5, 0.5, 20, 40, 10)
+
+    source = searched(known(10**5, most_conditions=3))
+    found = next(source)
+    while isinstance(found, Trial):
+        found = source.send([measure(one) for one in found.rule_sets])
+    assert isinstance(found, Proposal)
+    assert found.rule_sets
+    assert all(len(one.rules[0]) > 1 for one in found.rule_sets)
+
+
 def test_the_same_seed_gives_the_same_search() -> None:
     assert drive(known(3000, most_conditions=2)) == drive(known(3000, most_conditions=2))
 

@@ -94,6 +94,11 @@ class Ladder:
         """Learn what came of candidates on the first rung."""
         self.tested += [Tested(c, effect) for c, effect in zip(candidates, effects, strict=True)]
 
+    @property
+    def has_gain(self) -> bool:
+        """Whether any candidate did better than the policy alone."""
+        return any(found.effect.mean > 0.0 for found in self.tested)
+
     def climbing(self, rung: int, most: int, most_share: float = MOST_CLIMBING) -> list[Tested]:
         """Return those that are to come to a rung next: the most promising ones of the rung below, at most so many.
 

@@ -2,7 +2,8 @@
 
 Mined rules say what a policy already does somewhere. Searched ones are made of the features alone: every choice,
 enforced or blocked, where one condition holds, and mined rules without one of their conditions; then, of the best,
-longer, shorter, wider and narrower ones. Each is generalised through the relations.
+longer, shorter, wider and narrower ones. Where none of the first gains anything, longer ones are drawn at random. Each
+is generalised through the relations.
 
 What needs no playing comes first: a rule set that would change hardly any recorded state, or most of them, or nearly
 the same ones in the same way as another, is not played. What is left is tried in lots, on seeds that nothing else is
@@ -41,6 +42,7 @@ SPENT_ON_RUNGS = (0.4, 0.6, 0.8, 1.0)
 # enough for it, down to a quarter; down to an eighth where no return differs from another, so that one that does is no
 # luck.
 FIRST_LOOK, LOWEST, LOWEST_OF_EQUAL = 256, 0.25, 0.125
+DRAWN = 2048  # longer rules that are drawn where no short one gains anything
 EQUAL = 0.95  # of two rule sets with the same head whose changed states overlap by more than this one is played
 
 
@@ -76,6 +78,21 @@ class Search:
             body = self._vocabulary.body(rule.conditions)
             if body is not None:
                 yield from ((some, (rule.polarity, rule.action)) for some in (body, *self._vocabulary.shorter(body)))
+
+    def drawn(self, count: int) -> list[Candidate]:
+        """Return candidates with two and more conditions that are drawn at random, of so many.
+
+        Where no rule with one condition gains anything, nothing says which of them to begin with. A policy that is
+        stuck may be freed by a rule that speaks of two things at once.
+        """
+        n_choices = len(self._known.experiences.space.actions)
+        polarities: tuple[Polarity, ...] = ("+", "-")
+        most = min(self._settings.most_conditions, len(self._vocabulary.spans_by_feature))
+        if most < 2:
+            return []
+        heads: list[Head] = [(polarity, a) for a in range(n_choices) for polarity in polarities]
+        bodies = [self._vocabulary.drawn(int(self._rng.integers(2, most + 1)), self._rng) for _ in range(count)]
+        return self._candidates((body, heads[int(self._rng.integers(len(heads)))]) for body in bodies)
 
     def around(self, best: Iterable[Candidate]) -> list[Candidate]:
         """Return candidates a small step away from some."""
@@ -133,8 +150,10 @@ def searched(known: SourceInput) -> Hypotheses:
         budget = [known.budget * (begun + share * (allowed - begun)) for share in SPENT_ON_RUNGS]
         if begun == 0.0:
             yield from climb.try_all(search.first(), budget[0])
-        else:
+        elif ladder.has_gain:
             yield from climb.refine(search, known.search.beam, budget[0])
+        else:
+            yield from climb.try_all(search.drawn(DRAWN), budget[0])
         for rung in range(1, len(RUNGS)):
             yield from climb.to(rung, budget[rung])
         begun = allowed
