@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,7 +27,7 @@ import torch
 from experiments.minigrid_names import minigrid_space
 from experiments.others_table import OUT, PLAN, load_records, table
 from experiments.search_table import composition_figures
-from experiments.side_by_side import run_side_by_side
+from experiments.side_by_side import Seconds, run_side_by_side
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.evaluation import Evaluation, Verdict, evaluate
@@ -129,31 +128,27 @@ def read_plan(path: Path = PLAN) -> Plan:
 
 def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Train a policy, study it, spend the same steps on the baselines, and return what was found."""
-    started, seconds = time.monotonic(), {}
-
-    def lap(name: str) -> None:
-        seconds[name] = time.monotonic() - started - sum(seconds.values())
-
-    policy = train_policy(job, folder)
-    lap("training")
+    seconds = Seconds(folder / "seconds.json")
+    with seconds.of("training"):
+        policy = train_policy(job, folder)
     chosen = settings_for(job.task.spec).updated(settings)
     study = Study(
         folder / "study", job.task.spec, str(policy), names=job.task.names, settings=chosen, engine=InProcess()
     )
-    study.mine()
-    lap("mining")
-    evaluation = study.evaluate()
-    lap("evaluation")
-    improvement = study.improve()
-    lap("improvement")
-    references = study.play_references()
-    lap("references")
+    with seconds.of("mining"):
+        study.mine()
+    with seconds.of("evaluation"):
+        evaluation = study.evaluate()
+    with seconds.of("improvement"):
+        improvement = study.improve()
+    with seconds.of("references"):
+        references = study.play_references()
     sources = source_rows(study)
     budget = sum(row.steps for row in sources)
-    tests = play_random(study, "random tests", random_tests_source(study, budget))
-    lap("random tests")
-    rules = play_random(study, "random rules", random_rules_source(study, budget)) if study.rule_sets else None
-    lap("random rules")
+    with seconds.of("random tests"):
+        tests = play_random(study, "random tests", random_tests_source(study, budget))
+    with seconds.of("random rules"):
+        rules = play_random(study, "random rules", random_rules_source(study, budget)) if study.rule_sets else None
     training = load_policy(policy).metadata
     return {
         "task": job.task.name,
@@ -162,7 +157,6 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
         "environment": job.task.environment,
         "wrappers": list(job.task.wrappers),
         "training": {name: training.get(name) for name in ("algorithm", "steps", "hyperparameters")},
-        "known_good": job.task.known_good,
         "composition": composition_figures(improvement, references),
         "detectable": detectable_effect(evaluation),
         "confirmed": [_finding(verdict, study) for verdict in evaluation.confirmed],
@@ -171,10 +165,10 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
         "baselines": {"random tests": _counts(tests), "random rules": _counts(rules)},
         "steps": {
             "experiences": len(study.experiences),
-            "evaluation": evaluation.steps + next((row.steps for row in sources if row.source == "searched"), 0),
+            "evaluation": evaluation.unguided_steps + budget,
             "final": sum(int(block.lengths.sum()) for block in improvement.final_blocks.results),
         },
-        "seconds": {name: round(taken, 1) for name, taken in seconds.items()},
+        "seconds": seconds.known,
         "settings": chosen.to_dict(),
         "versions": study.versions,
         "code": code_version(),
