@@ -23,8 +23,8 @@ PLAN = Path(__file__).with_name("other_policies.toml")
 OUT = Path(__file__).with_name("results") / "others"
 MOST_CHANGED = 0.5
 """A rule that changes more of the actions than this is another policy rather than a finding about this one."""
-MOST_STEPS_A_SECOND = 40_000
-"""These environments are not faster on one core: seconds that say so were not all counted."""
+SHORTEST_TRAINING = 3.0
+"""No training is over in so few seconds: a job whose policy was there had been begun before, and stopped."""
 Record = Mapping[str, Any]
 
 
@@ -119,15 +119,29 @@ def _row_line(task: str, stage: str, records: Sequence[Record]) -> str:
 
 
 def _found_by_chance(records: Sequence[Record], kind: str) -> str:
-    """In how many of the policies a baseline confirmed something."""
-    played = [record["baselines"][kind] for record in records if record["baselines"][kind]]
-    return f"{sum(found['confirmed'] > 0 for found in played)} of {len(played)}"
+    """In how many of the policies a baseline confirmed something, and the mean of the largest effects."""
+    played = [record for record in records if record["baselines"][kind]]
+    if not played:
+        return "–"
+    mean = format_figure(float(np.mean([_best_by_chance(record, kind) for record in played])))
+    return f"{sum(_has_found(record, kind) for record in played)} of {len(played)}, {mean}"
+
+
+def _best_by_chance(record: Record, *kinds: str) -> float:
+    """The largest effect that baselines confirmed; 0 where they confirmed nothing."""
+    found = [record["baselines"][kind] for kind in kinds if record["baselines"][kind]]
+    return max((float(one["best"]) for one in found if one["best"] is not None), default=0.0)
+
+
+def _has_found(record: Record, kind: str) -> bool:
+    return _best_by_chance(record, kind) > 0.0
 
 
 def _minutes(record: Record) -> float:
-    """Of the study alone; NaN where it went on after a stop and its first part was not counted."""
-    seconds = sum(record["seconds"][part] for part in ("mining", "evaluation", "improvement", "references"))
-    return seconds / 60 if _steps(record) < MOST_STEPS_A_SECOND * seconds else float("nan")
+    """Of the study alone; NaN where a job was stopped and the seconds of its first part were not kept."""
+    if record["seconds"]["training"] < SHORTEST_TRAINING:
+        return float("nan")
+    return float(sum(record["seconds"][part] for part in ("mining", "evaluation", "improvement", "references"))) / 60
 
 
 def _mean_minutes(records: Sequence[Record]) -> float:
@@ -141,15 +155,16 @@ def _format_minutes(minutes: float) -> str:
 
 
 def _steps(record: Record) -> float:
-    """Of the study alone: experiences, all rule sets and the unguided policy beside them, the final figure."""
-    return float(sum(record["steps"].values()))
+    """Of the study alone: experiences, all rule sets, the final figure."""
+    tested = sum(source["steps"] for source in record["sources"])
+    return float(record["steps"]["experiences"] + tested + record["steps"]["final"])
 
 
 def _policy_line(record: Record) -> str:
     found, best = record["composition"], next(iter(record["confirmed"]), None)
     worst = found["worst_tenth"]
     cells = (
-        f"{record['task']} {record['stage']} {record['seed']}",
+        policy_name(record),
         format_figure(found["base"]["mean"]),
         format_effect(found["gain"]),
         format_effect(worst) if worst else "–",
@@ -164,7 +179,10 @@ def _policy_line(record: Record) -> str:
 
 
 def _count_cell(found: Mapping[str, Any] | None) -> str:
-    return "–" if found is None else f"{found['confirmed']} of {found['tried']}"
+    if found is None:
+        return "–"
+    best = "" if found["best"] is None else f", {format_figure(found['best'])}"
+    return f"{found['confirmed']} of {found['tried']}{best}"
 
 
 # --- The text --------------------------------------------------------------------------------------------------------
@@ -174,16 +192,20 @@ def others_facts(records: Sequence[Record]) -> dict[str, Any]:
     """Return the figures that the text quotes."""
     wanting = [record for record in records if is_wanting(record)]
     gains = [record["composition"]["gain"] for record in records]
-    baselines = {
-        name: sum(_has_found(record, kind) for record in wanting)
-        for name, kind in (("tests", "random tests"), ("rules", "random rules"))
-    }
+    rules = [record for record in wanting if record["baselines"]["random rules"]]
     return {
         "policies": len(records),
         "tasks": len({record["task"] for record in records}),
         "wanting": len(wanting),
         "found": sum(map(is_found, wanting)),
-        **baselines,
+        "missed": ", ".join(policy_name(record) for record in wanting if not is_found(record)) or "none",
+        "tests": sum(_has_found(record, "random tests") for record in wanting),
+        "rules": sum(_has_found(record, "random rules") for record in rules),
+        "with_rules": len(rules),
+        "ahead": sum(
+            record["composition"]["gain"]["mean"] > _best_by_chance(record, "random tests", "random rules")
+            for record in wanting
+        ),
         "better": sum(gain["low"] > 0 for gain in gains),
         "worse": sum(gain["high"] < 0 for gain in gains),
         "minutes": _mean_minutes(records),
@@ -192,9 +214,9 @@ def others_facts(records: Sequence[Record]) -> dict[str, Any]:
     }
 
 
-def _has_found(record: Record, kind: str) -> bool:
-    found = record["baselines"][kind]
-    return found is not None and found["confirmed"] > 0
+def policy_name(record: Record) -> str:
+    """What a policy is called, such as "MountainCar bad 1"."""
+    return f"{record['task']} {record['stage']} {record['seed']}"
 
 
 def _row_facts(records: Sequence[Record]) -> dict[str, float]:

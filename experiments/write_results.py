@@ -12,6 +12,8 @@ import re
 from pathlib import Path
 
 from experiments.facts import facts
+from experiments.others_table import OUT as OTHERS
+from experiments.others_table import load_records, row_table, table
 from legible.files import write_text
 from legible.reproduction import TablePlan, find_tables, table_from_records, write_tables
 
@@ -27,6 +29,17 @@ they show, [Reproducing the tables](../../docs/reproduce.md) how they are made a
 A cell is the mean over the policies. **±** is the mean of their own standard errors, as in the paper; **[ ]** is the
 standard error between policies, which says how far another five policies may be. "not run" means that it was not run at
 full settings, "–" that nothing was to be run.
+"""
+
+OTHERS_HEAD = """
+## Other policies
+Policies for well-known tasks, trained with `legible train` at three stages. `python -m experiments.other_policies`
+makes the [records](others) and [the same table with a line for each policy](others/table.md). "Wanting" policies
+return less than the known good return, by more than chance and by more than the study could detect; "found in": in so
+many of them something that changes at most half of the actions is better on fresh seeds. Random tests and random
+rules have the same environment steps: in how many policies they confirm something, and the mean of the largest
+effects. Minutes are those of one core; steps those of experiences, rule sets and the final figure.
+
 """
 
 
@@ -45,14 +58,15 @@ def tables_page() -> str:
     """All tables, from the records."""
     parts = [HEAD]
     for plan in plans():
-        table = table_from_records(plan, HERE / "results").to_markdown()
-        parts.append(f"\n## {plan.name.capitalize()}: {plan.title}\n{table}\n![{plan.title}]({plan.name}.png)\n")
-    return "".join(parts)
+        shown = table_from_records(plan, HERE / "results").to_markdown()
+        parts.append(f"\n## {plan.name.capitalize()}: {plan.title}\n{shown}\n![{plan.title}]({plan.name}.png)\n")
+    return "".join([*parts, OTHERS_HEAD, row_table(load_records())])
 
 
 def main() -> None:
     """Write the tables' files and both pages."""
     write_tables(plans(), HERE / "results")
+    write_text(OTHERS / "table.md", table(load_records()))
     write_text(TABLES, tables_page())
     write_text(RESULTS, results_page())
 

@@ -41,11 +41,12 @@ def record(seed: int = 0, base: float = 10.0, changed: float = 0.2, **more: Any)
         "detectable": 4.0,
         "confirmed": [found],
         "baselines": {
-            "random tests": {"tried": 48, "confirmed": seed, "best": None, "steps": 9},
+            "random tests": {"tried": 48, "confirmed": seed, "best": 8.0 * seed if seed else None, "steps": 9},
             "random rules": None,
         },
         "seconds": {"training": 1e6, "mining": 30.0, "evaluation": 60.0, "improvement": 30.0, "references": 0.0},
-        "steps": {"experiences": 250_000, "evaluation": 750_000},
+        "sources": [{"source": "searched", "steps": 700_000}],
+        "steps": {"experiences": 250_000, "evaluation": 800_000, "final": 50_000},
         **more,
     }
 
@@ -71,8 +72,8 @@ def test_what_is_wanting_and_what_is_found_by_hand() -> None:
 
 
 def test_seconds_that_were_not_all_counted_are_not_shown() -> None:
-    quick = {"training": 1.0, "mining": 0.0, "evaluation": 1.0, "improvement": 0.0, "references": 0.0}
-    lines = table([record(0), record(1, seconds=quick)]).splitlines()
+    stopped = {"training": 0.5, "mining": 0.0, "evaluation": 1.0, "improvement": 0.0, "references": 0.0}
+    lines = table([record(0), record(1, seconds=stopped)]).splitlines()
     assert lines[2].endswith("| 2.0 | 1.0 |")
     assert lines[7].endswith("| – |")
 
@@ -82,7 +83,7 @@ def test_the_table_by_hand() -> None:
     bad, good = lines[2].split(" | "), lines[3].split(" | ")
     assert bad[1:8] == ["bad", "2", "10.0", "100", "4.0", "2 of 2 wanting", "1"]
     assert bad[8] == "25.0 (-38.5 to 88.5)"  # 20 and 30: 12.7 standard errors of 5 to each side
-    assert bad[9:] == ["10.0 %", "5.0", "1 of 2", "0 of 0", "2.0", "1.0 |"]
+    assert bad[9:] == ["10.0 %", "5.0", "1 of 2, 4.0", "–", "2.0", "1.0 |"]
     assert good[6] == "none wanting"
     assert "| Cart bad 0 | 10.0 | 20.0 (19.0 to 21.0) |" in lines[7]
     assert "go left when x is above 1 | 30.0 (29.0 to 31.0) | 0 of 48 | – | 2.0 |" in lines[7]
@@ -101,6 +102,7 @@ def test_the_figures_of_the_text_by_hand() -> None:
     found = others_facts([record(0), record(1, confirmed=[]), record(2, base=99.0)])
     assert (found["policies"], found["wanting"], found["found"], found["tests"], found["rules"]) == (3, 2, 2, 1, 0)
     assert (found["better"], found["worse"], found["minutes"]) == (3, 0, 2.0)
+    assert (found["ahead"], found["missed"]) == (2, "none")
     assert found["rows"]["Cart bad"]["gain"] == 30.0
 
 
