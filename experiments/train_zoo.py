@@ -25,6 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,10 @@ def _scenarios(*names: str) -> tuple[EnvironmentSpec, ...]:
     return tuple(EnvironmentSpec(f"legible/{name}-v0") for name in names)
 
 
+def _ppo(level: str, millions: float) -> FleetPlan:
+    return FleetPlan(_levels(level), SEEDS, PACMAN_PPO, int(millions * MILLION), PACMAN_PPO_REWARD_SCALE)
+
+
 _SMALL_MEDIUM = FleetPlan(_levels("Small", "SmallNC", "Medium", "MediumNC"), SEEDS, PACMAN_DQN, int(2.5 * MILLION))
 _ORIGINAL = FleetPlan(_levels("Original", "OriginalNC"), SEEDS, PACMAN_DQN, 5 * MILLION)
 _ROADS = FleetPlan(_scenarios("Highway", "HighwayFast", "Merge", "Roundabout"), SEEDS, HIGHWAY_DQN, MILLION // 2)
@@ -63,14 +68,15 @@ GROUPS: dict[str, FleetPlan] = {
     "original-dqn": _ORIGINAL,
     "small-medium-dqn-extended": _SMALL_MEDIUM.extended_training(),
     "original-dqn-extended": _ORIGINAL.extended_training(),
-    "small-medium-ppo": FleetPlan(
-        _levels("Small", "Medium"), SEEDS, PACMAN_PPO, int(2.5 * MILLION), PACMAN_PPO_REWARD_SCALE
-    ),
+    "small-medium-ppo": replace(_ppo("Small", 2.5), environments=_levels("Small", "Medium")),
     "roads-dqn": _ROADS,
     "roads-dqn-extended": _ROADS.extended_training(),
     "intersection-dqn": _INTERSECTION,
     "intersection-dqn-extended": _INTERSECTION.extended_training(),
-    "original-ppo": FleetPlan(_levels("Original"), SEEDS, PACMAN_PPO, 5 * MILLION, PACMAN_PPO_REWARD_SCALE),
+    "original-ppo": _ppo("Original", 5),
+    "small-ppo-extended": _ppo("Small", 2.5).extended_training(),
+    "medium-ppo-extended": _ppo("Medium", 2.5).extended_training(),
+    "original-ppo-extended": _ppo("Original", 5).extended_training(),
 }
 
 
