@@ -66,6 +66,7 @@ NOT_PACKED = ("unguided", "experiences.npz")  # large, and soon made again
 MOST_PACKED = 15_000_000
 LEAVE_SECONDS = 10.0
 MILLION = 1e6
+SEARCH_STEPS = 4_000_000  # fewer than a study takes by default: there are many studies
 SEED = 0
 
 
@@ -328,7 +329,10 @@ def run_job(job: Job, arguments: argparse.Namespace) -> None:
     if job.rounds == 1:
         os.nice(5)
     chosen = None if arguments.preset == "default" else PRESETS[arguments.preset]()
-    settings = replace(settings_for(job.environment, chosen), mistakes=MistakeSettings(when="never"))
+    settings = settings_for(job.environment, chosen)
+    settings = replace(
+        settings, mistakes=MistakeSettings(when="never"), search=replace(settings.search, budget=SEARCH_STEPS)
+    )
     record = make_record(job, arguments.scratch / job.name, settings, arguments.networks)
     arguments.out.mkdir(parents=True, exist_ok=True)
     write_json(arguments.out / f"{job.name}.json", record)
