@@ -16,8 +16,11 @@ left() { awk "BEGIN { print $minutes - ($(date +%s) - $began) / 60 }"; }
 work=${SCRATCH:-/tmp/networks}
 mkdir -p "$work"/{scratch,records,networks,training} "$out"
 mkdir -p "$work"/zoo && cp -r zoo/. "$work"/zoo
-# Compiled functions belong to sources of the same time; where there are none yet, that time is set.
-find src -name '*.nbi' | grep -q . || find src -name '*.py' -exec touch -d 2026-01-01T00:00:00 {} +
+# Compiled functions belong to sources of the same time; where there were none, that time is set.
+if [ -e "$work"/dated ] || ! find src -name '*.nbi' | grep -q .; then
+    find src -name '*.py' -exec touch -d 2026-01-01T00:00:00 {} +
+    touch "$work"/dated
+fi
 if [ -n "$before" ]; then
     tar xzf "$before"/compiled.tgz -C . 2>/dev/null
     for part in records networks; do tar xzf "$before"/$part.tgz -C "$work"/$part 2>/dev/null; done
