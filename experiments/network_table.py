@@ -329,10 +329,9 @@ def run_job(job: Job, arguments: argparse.Namespace) -> None:
     if job.rounds == 1:
         os.nice(5)
     chosen = None if arguments.preset == "default" else PRESETS[arguments.preset]()
-    settings = settings_for(job.environment, chosen)
-    settings = replace(
-        settings, mistakes=MistakeSettings(when="never"), search=replace(settings.search, budget=SEARCH_STEPS)
-    )
+    settings = replace(settings_for(job.environment, chosen), mistakes=MistakeSettings(when="never"))
+    if chosen is None:
+        settings = replace(settings, search=replace(settings.search, budget=SEARCH_STEPS))
     record = make_record(job, arguments.scratch / job.name, settings, arguments.networks)
     arguments.out.mkdir(parents=True, exist_ok=True)
     write_json(arguments.out / f"{job.name}.json", record)
