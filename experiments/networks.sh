@@ -29,7 +29,7 @@ if [ -n "$before" ]; then
     tar xzf "$before"/pending.tgz -C "$work"/scratch 2>/dev/null
 fi
 
-# Further training: alone at once, with rules as soon as the studies of all five policies have some.
+# Further training: alone at once, with rules (and a margin loss that holds them) as soon as the studies of all five policies have some.
 train() { # LEVEL MORE…
     level=$1; shift
     python -m experiments.train_zoo --group "$level"-ppo-extended --steps "$steps" --threads 1 --zoo "$work"/zoo \
@@ -46,7 +46,7 @@ train_level() { # LEVEL as in the names of environments
     until has_rules "$1"; do sleep 2; done
     # Others than small keep no checkpoint: what cannot be finished is not begun.
     if [ ! -e "$zoo"/4-rules.safetensors ] && { [ "$1" = Small ] || [ "$(left | cut -d. -f1)" -ge 6 ]; }; then
-        train "$name" --rules "$work"/networks
+        train "$name" --rules "$work"/networks --margin 1
     fi
     wait
 }

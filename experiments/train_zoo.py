@@ -37,7 +37,7 @@ from legible.training.checkpoint import load_checkpoint, remove_checkpoint, save
 from legible.training.fleet import Fleet, FleetProgress
 from legible.training.plan import FleetPlan, Member, make_fleet, save_to_zoo
 from legible.training.presets import HIGHWAY_DQN, PACMAN_DQN, PACMAN_PPO, PACMAN_PPO_REWARD_SCALE, short_name
-from legible.training.rules import TrainingRules, read_rules
+from legible.training.rules import RuleSettings, TrainingRules, read_rules
 
 SEEDS = (0, 1, 2, 3, 4)
 MILLION = 1_000_000
@@ -117,7 +117,8 @@ class Run:
         if arguments.steps is not None:
             plan = FleetPlan(**{**vars(plan), "total_steps": arguments.steps})
         if arguments.rules is not None:
-            plan = plan.training_with_rules([rules_of(member, arguments.rules) for member in plan.members])
+            rules = [rules_of(member, arguments.rules) for member in plan.members]
+            plan = plan.training_with_rules(rules, RuleSettings(margin=arguments.margin))
             self.group = f"{group}-rules"
         self.plan = plan
         # A stream of its own lets groups that are trained together share the GPU.
@@ -277,6 +278,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scratch", type=Path, help="where full checkpoints go (large)")
     parser.add_argument("--zoo", type=Path, default=Path("zoo"), help="where policies go and extended training begins")
     parser.add_argument("--rules", type=Path, help="folder of studies whose rules guide a further training")
+    parser.add_argument("--margin", type=float, help="hold these rules with a margin loss, too")
     parser.add_argument("--device", default="cuda" if on_gpu else "cpu")
     parser.add_argument("--backend", choices=("torch", "fused"), help="default: fused on a GPU")
     parser.add_argument("--fused", help="settings of the fused kernels: JSON, or a file with it")

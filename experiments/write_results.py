@@ -12,6 +12,8 @@ import re
 from pathlib import Path
 
 from experiments.facts import facts
+from experiments.network_table import RESULTS as NETWORKS
+from experiments.network_table import load_records
 from legible.files import write_text
 from legible.reproduction import TablePlan, find_tables, table_from_records, write_tables
 
@@ -27,6 +29,17 @@ they show, [Reproducing the tables](../../docs/reproduce.md) how they are made a
 A cell is the mean over the policies. **±** is the mean of their own standard errors, as in the paper; **[ ]** is the
 standard error between policies, which says how far another five policies may be. "not run" means that it was not run at
 full settings, "–" that nothing was to be run.
+"""
+
+
+NETWORKS_HEAD = """
+## Networks without rules
+Of every policy, on the same seeds, which chose nothing: as it is, guided by its study's rules, the network that was
+distilled from that, the best network of three rounds, and trained further ("zoo's extended": as long again; the others
+for about as many steps as a study and a distillation take), without rules and with them. **±** is the standard error
+between policies. "Gain kept" is that of distilled over that of guided; steps are those of the study, of study and
+distillation, and of all rounds; minutes are those of one core, for studies and networks.
+
 """
 
 
@@ -47,7 +60,8 @@ def tables_page() -> str:
     for plan in plans():
         table = table_from_records(plan, HERE / "results").to_markdown()
         parts.append(f"\n## {plan.name.capitalize()}: {plan.title}\n{table}\n![{plan.title}]({plan.name}.png)\n")
-    return "".join(parts)
+    records = load_records(NETWORKS)
+    return "".join([*parts, *([NETWORKS_HEAD, table(records)] if records else [])])
 
 
 def main() -> None:

@@ -198,9 +198,7 @@ def test_continuous_and_several_actions(world, tmp_path) -> None:
     states = np.array([[-1, 1, 0.3], [1, 1, -0.2], [1, 0, 0.1]], np.float32)
     np.testing.assert_array_equal(read.predict(states)[0], found.policy.predict(states)[0])
     if world is steering_world.Steering:
-        with pytest.raises(
-            LegibleError, match=r"n\.zip: cannot be a zip .* use \.safetensors .*no network"
-        ):
+        with pytest.raises(LegibleError, match=r"n\.zip: cannot be a zip .* use \.safetensors .*no network"):
             write_network(found.policy, tmp_path / "n.zip")  # TD3 bounds its outputs, and this one does not
     else:
         write_network(found.policy, tmp_path / "n.zip")
