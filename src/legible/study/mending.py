@@ -242,6 +242,8 @@ def mend(
     with _locked(place), engine or LocalProcesses() as running:
         rounds = _claim(place, seed, distillation, rounds)
         work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, reports, study)
+        with _nothing_left_of_a_refusal(place):
+            work.study(1)
         found: list[MendedRound] = []
         stopped = ""
         while not stopped:
@@ -302,6 +304,17 @@ def _locked(place: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def _nothing_left_of_a_refusal(place: Path) -> Iterator[None]:
+    """Remove the folder where what was given is refused before there is a first study."""
+    try:
+        yield
+    except LegibleError:
+        if {one.name for one in place.iterdir()} <= {"lock", "mend.json"}:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 def _why_stopped(found: Sequence[MendedRound], rounds: int) -> str:
