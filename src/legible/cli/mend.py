@@ -62,7 +62,7 @@ def _what(choice: StudyChoice) -> tuple[Path, dict[str, Any]]:
     if choice.policy is None:
         if not (Path(choice.target) / "mend.json").is_file():
             raise LegibleError(
-                f"{choice.target!r} is no folder of a mending; give ENV and POLICY, or the folder of one that was begun."
+                f"{choice.target!r} is no folder of a mending; give ENV and POLICY, or the folder of one."
             )
         choice.refuse_making_options()
         if choice.trust:

@@ -28,7 +28,7 @@ from legible.features import FeatureSpace
 from legible.formatting import confidence_interval, number
 from legible.guidance import GuidedPolicy
 from legible.play import check_studied, one_thread, stage_seeds
-from legible.policies import ActorPolicy, NetworkPolicy, Policy, save_normalisation, save_policy
+from legible.policies import ActorPolicy, NetworkPolicy, Normalisation, Policy, save_normalisation, save_policy
 from legible.settings import DistillationSettings, PlaySettings
 
 SUFFIXES = (".zip", ".safetensors")
@@ -334,6 +334,6 @@ def write_network(policy: NetworkPolicy | ActorPolicy, path: Path) -> list[Path]
     from legible.training import export_sb3  # noqa: PLC0415 (it needs Stable-Baselines3, which few have)
 
     written = [export_sb3(replace(policy, normalisation=None), path)]
-    if policy.normalisation is not None:
+    if isinstance(policy.normalisation, Normalisation):
         written.append(save_normalisation(policy.normalisation, path.with_suffix(".normalisation.npz")))
     return written
