@@ -8,6 +8,9 @@
 # OUT gets records.tgz (records and logs), networks.tgz (rules and networks of PPO policies), trained.tgz (a zoo with
 # policies that were trained further), training*.tgz (checkpoints of PAC-Man small), pending.tgz (jobs that are not done)
 # and compiled.tgz. BEFORE is the OUT of an earlier call, which is gone on with. $SCRATCH is where it works, $TABLE has more options of the table's program.
+#
+# Afterwards: unpack the records into experiments/results/networks and the trained policies into a folder ZOO, then
+#   python -m experiments.network_table --trained ZOO && python -m experiments.write_results
 set -u
 out=$1 minutes=$2 cores=$3 steps=$4 before=${5:-}
 export OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 PYTHONUNBUFFERED=1
