@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from experiments import network_table, others_table
 from experiments.facts import facts
-from experiments.others_table import OUT as OTHERS
-from experiments.others_table import load_records, row_table, table
 from legible.files import write_text
 from legible.reproduction import TablePlan, find_tables, table_from_records, write_tables
 
@@ -42,6 +41,16 @@ effects. Minutes are those of one core; steps those of experiences, rule sets an
 
 """
 
+NETWORKS_HEAD = """
+## Networks without rules
+Of every policy, on the same seeds, which chose nothing: as it is, guided by its study's rules, the network that was
+distilled from that, the best network of three rounds, and trained further ("zoo's extended": as long again; the others
+for about as many steps as a study and a distillation take), without rules and with them. **±** is the standard error
+between policies. "Gain kept" is that of distilled over that of guided; steps are those of the study, of study and
+distillation, and of all rounds; minutes are those of one core, for studies and networks.
+
+"""
+
 
 def plans() -> list[TablePlan]:
     """The plans of all tables."""
@@ -60,13 +69,16 @@ def tables_page() -> str:
     for plan in plans():
         shown = table_from_records(plan, HERE / "results").to_markdown()
         parts.append(f"\n## {plan.name.capitalize()}: {plan.title}\n{shown}\n![{plan.title}]({plan.name}.png)\n")
-    return "".join([*parts, OTHERS_HEAD, row_table(load_records())])
+    networks = network_table.load_records(network_table.RESULTS)
+    if networks:
+        parts += [NETWORKS_HEAD, network_table.table(networks)]
+    return "".join([*parts, OTHERS_HEAD, others_table.row_table(others_table.load_records())])
 
 
 def main() -> None:
     """Write the tables' files and both pages."""
     write_tables(plans(), HERE / "results")
-    write_text(OTHERS / "table.md", table(load_records()))
+    write_text(others_table.OUT / "table.md", others_table.table(others_table.load_records()))
     write_text(TABLES, tables_page())
     write_text(RESULTS, results_page())
 
