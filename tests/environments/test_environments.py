@@ -16,6 +16,7 @@ from gymnasium.wrappers import (
     ClipReward,
     FlattenObservation,
     FrameStackObservation,
+    TimeAwareObservation,
     RecordEpisodeStatistics,
     TimeLimit,
 )
@@ -428,10 +429,11 @@ def test_an_attribute_that_is_no_feature_space_is_not_taken_for_one() -> None:
 
 
 def test_wrappers_that_widen_the_observation_need_new_names() -> None:
-    env = FrameStackObservation(EnvironmentSpec(SMALL).make(), 2)
-    with pytest.raises(UnfitEnvironmentError, match=r"the environment names 69 features, .* 138"):
+    env = TimeAwareObservation(EnvironmentSpec(SMALL).make())
+    with pytest.raises(UnfitEnvironmentError, match=r"the environment names 69 features, .* 70"):
         feature_space_of(env)
-    assert len(feature_space_of(env, FeatureSpace.unnamed(138, 0))) == 138
+    assert len(feature_space_of(env, FeatureSpace.unnamed(70, 0))) == 70
+    assert len(feature_space_of(FrameStackObservation(EnvironmentSpec(SMALL).make(), 2))) == 138
 
 
 def test_given_names_come_before_the_environment_s() -> None:
