@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import gymnasium
 import numpy as np
@@ -47,12 +46,6 @@ random_tests = 3
 """
 
 
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 class Broken(mirror_world.MirrorWorld):
     """Fails in the middle of some episodes, from when it is told to."""
 
@@ -72,19 +65,6 @@ class Forgetful(mirror_world.MirrorWorld):
         observation = super()._observe()
         observation[4] = np.random.random()  # noqa: NPY002 (the mistake that is looked for)
         return observation
-
-
-@pytest.fixture
-def legible(monkeypatch, capsys):
-    def call(*words: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["legible", *map(str, words)])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        said = capsys.readouterr()
-        return Said(int(left.value.code or 0), said.out, said.err)
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -163,7 +163,7 @@ def test_a_policy_better_than_all_references_is_told_so_at_the_end() -> None:
         "play, returns 22."
     )
     text = told(improvement(500.0, 510.0), {RANDOM: 22.0}, CONFIRMED)
-    assert text.startswith("The policy is weak in one way: four rules raise the mean return from 500 to 510 (+10, ")
+    assert text.startswith("The policy is weak in one way: four rules raise the mean return from 500 to 510 (95 % CI +")
     assert is_repair(improvement(500.0, 510.0), references(improvement(500.0, 510.0), {RANDOM: 22.0}))
     assert not is_repair(improvement(500.0))
 

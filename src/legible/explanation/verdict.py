@@ -183,7 +183,7 @@ def _gain(improvement: Improvement | None, references: References | None) -> str
     if improvement is None or not is_repair(improvement, references):
         return ""
     told, blocks = _words_of(improvement), improvement.final_blocks
-    change = f"from {told.of(blocks.base)} to {told.of(blocks.results[-1])} ({told.interval(improvement.effect)})"
+    change = f"from {told.of(blocks.base)} to {told.of(blocks.results[-1])} ({told.bounds(improvement.effect)})"
     return f"{_rules(improvement)} {told.better}{_s(improvement)} the {told.words} {change}"
 
 
@@ -191,13 +191,14 @@ def _gain_with_cost(improvement: Improvement, gain: str, groups: Sequence[Weakne
     confirmed = sum(group.is_confirmed for group in groups)
     ways = "in one way" if confirmed == 1 else f"in {in_words(confirmed)} ways"
     lead = f"The policy is weak {ways}: {gain}" if confirmed else capitalise(gain)
-    return f"{lead}, {_cost(improvement)}."
+    return f"{lead}{_cost(improvement)}."
 
 
 def _cost(improvement: Improvement) -> str:
+    """What a gain costs, to follow it: what gets worse at once, then how much of the policy is changed."""
     deployment = weigh_deployment(improvement)
-    but = "but " if deployment.worse else ""
-    return f"changing {percent(deployment.overridden)} of its actions; {but}{deployment.cost_clause()}"
+    sign = ", but " if deployment.worse else "; "
+    return f"{sign}{deployment.cost_clause()}; {percent(deployment.overridden)} of its actions change"
 
 
 def _more_costs(improvement: Improvement) -> list[str]:
@@ -268,7 +269,7 @@ def _improvement_sentences(improvement: Improvement, references: References | No
     if effect.high < 0.0:
         return [f"{rules}, chosen because they did well, {told.worse} {change} on fresh seeds; do not use them."]
     if effect.low > 0.0:
-        gain = f"{rules} {told.better}{s} {change}, {_cost(improvement)}."
+        gain = f"{rules} {told.better}{s} {change}{_cost(improvement)}."
         return [gain, *_more_costs(improvement), *_beside_best(improvement, references)]
     return [f"{rules} take{s} {change}, which may be chance.", *_beside_best(improvement, references)]
 

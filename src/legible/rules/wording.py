@@ -1,7 +1,7 @@
 """Rules in plain English, made of the words that features and actions bring along.
 
 - `describe_rule`: "avoids going north when north is a wall", or as advice: "do not go north when north is a wall".
-- `describe_rule_briefly`: the same in about 15 words, for titles.
+- `describe_rule_briefly`: the same in about 15 words, for titles; `rule_parts`: what it asks for and each condition.
 - `describe_condition`, `describe_conditions`: the part after "when".
 - `describe_rule_set`: a rule with what it generalises to; `representative_rule`: the rule that a set is described by.
 - `gerund`, `third_person`: "go north" as "going north" and "goes north".
@@ -330,6 +330,25 @@ def describe_rule_briefly(rule: Rule, space: FeatureSpace, mood: Mood = "habit",
         if len(text.split()) <= most_words + 4:  # the words in brackets are read at a glance
             break
     return text
+
+
+def rule_parts(rule: Rule, space: FeatureSpace) -> tuple[str, list[tuple[str, tuple[Condition, ...]]]]:
+    """Say what a rule asks for, and each of its conditions with all that must hold for it.
+
+    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible.rules import parse_rule
+    >>> does, conditions = rule_parts(parse_rule("-North <- not open.north", pacman_features(2)), pacman_features(2))
+    >>> does, [words for words, _ in conditions]
+    ('do not go north', ['north is a wall'])
+    """
+    phrases = [_describe_with_presence(c, rule.conditions, space) for c in rule.conditions]
+    silent = [i for i, phrase in enumerate(phrases) if not phrase]
+    parts = [
+        (phrase, (rule.conditions[i], *(rule.conditions[k] for k in silent if _is_needed(rule, k, [i], space))))
+        for i, phrase in enumerate(phrases)
+        if phrase
+    ]
+    return _advise(space.actions[rule.action].label, rule.polarity == "+", always=not parts), parts
 
 
 def _is_needed(rule: Rule, i: int, chosen: Iterable[int], space: FeatureSpace) -> bool:
