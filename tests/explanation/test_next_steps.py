@@ -29,8 +29,8 @@ def test_what_to_try_next_depends_on_what_was_tried() -> None:
     def steps(settings: StudySettings, **known: bool) -> str:
         return " ".join(look_ahead(TESTED, settings, **{"has_relations": True, "has_mistakes": True, **known}).steps)
 
-    assert "without --preset quick" in steps(StudySettings.quick())
-    assert "without --preset quick" not in steps(StudySettings())
+    assert "less than one does by default" in steps(StudySettings.quick())
+    assert "less than one does by default" not in steps(StudySettings())
     assert "--sources mined,searched" in steps(replace(StudySettings(), sources="mined"))
     assert "--search.budget" in steps(replace(StudySettings(), sources="mined,searched"))
     assert "Write relations" in steps(StudySettings(), has_relations=False)

@@ -71,7 +71,8 @@ def look_ahead(
     folder
         Of the study, for commands.
     """
-    return Outlook(tuple(_seen(evaluation)), tuple(_steps(settings, has_relations, has_mistakes, folder)))
+    steps = _steps(settings, has_relations, has_mistakes, folder, is_constant=detectable_effect(evaluation, 0.9) == 0.0)
+    return Outlook(tuple(_seen(evaluation)), tuple(steps))
 
 
 def _seen(evaluation: Evaluation) -> Iterator[str]:
@@ -98,14 +99,21 @@ def _seen(evaluation: Evaluation) -> Iterator[str]:
         )
 
 
-def _steps(settings: StudySettings, has_relations: bool, has_mistakes: bool, folder: str) -> Iterator[str]:
-    if settings.evaluation.race_seeds < EvaluationSettings().race_seeds and settings.evaluation.method == "racing":
-        yield "Play more: the same without --preset quick finds smaller effects."
+def _steps(
+    settings: StudySettings, has_relations: bool, has_mistakes: bool, folder: str, *, is_constant: bool
+) -> Iterator[str]:
+    if is_constant:
+        yield (
+            "Make it harder: longer episodes or other starts, as far as the environment can (--arg), or random actions "
+            "on the way (--play.epsilon 0.05)."
+        )
+    elif settings.evaluation.race_seeds < EvaluationSettings().race_seeds and settings.evaluation.method == "racing":
+        yield "Play more: this study played less than one does by default, which finds smaller effects."
     else:
         yield "Play more: --evaluation.race-seeds and --evaluation.confirmation-seeds find smaller effects."
     if "searched" not in settings.sources:
         yield f"Search: --sources {settings.sources},searched also looks for rules that the policy does not show."
-    else:
+    elif not is_constant:
         yield "Search longer: --search.budget."
     if has_relations:
         yield "Add relations of your own (--relations FILE): more rules are carried over to more situations."

@@ -18,7 +18,7 @@ from legible.evaluation import Evaluation, QuotedReference, References, Sample
 from legible.explanation.deployment import weigh_deployment
 from legible.explanation.grouping import WeaknessGroup, group_weaknesses
 from legible.explanation.objective_words import ObjectiveWords
-from legible.formatting import capitalise, in_words, join_words, percent
+from legible.formatting import capitalise, in_words, join_words, number, percent
 from legible.improvement import Improvement
 
 # Share of its steps in which a guided policy takes one choice, from which on it imitates a constant one.
@@ -73,7 +73,7 @@ def conclude(
         told += [_gain_with_cost(improvement, gain, groups), *_more_costs(improvement)]
         told.append(_count_sentence(evaluation, groups))
     else:
-        told += [_findings_sentence(evaluation, groups, is_bad=is_bad)]
+        told += [_findings_sentence(evaluation, groups, improvement, is_bad=is_bad)]
         if improvement is not None:
             told += _improvement_sentences(improvement, references)
     if improvement is not None and references is not None and not is_bad:
@@ -170,8 +170,7 @@ def _how_it_stands(improvement: Improvement, references: References) -> list[str
         return []
     told = _words_of(improvement)
     base = improvement.final_blocks.base
-    always = " in every episode" if np.ptp(base.played.returns) == 0.0 and told.objective.name == "mean" else ""
-    alone = f"Alone, the policy {told.has} {told.of(base)}{always}, {told.more} than random play and "
+    alone = f"Alone, the policy {told.has} {told.of(base)}, {told.more} than random play and "
     return [f"{alone}every constant choice: the best of them, {plain.name}, {told.has_again} {told.of(plain.result)}."]
 
 
@@ -223,7 +222,9 @@ def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> 
     return f"{of} {verb} confirmed on fresh seeds{ways}."
 
 
-def _findings_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup], *, is_bad: bool) -> str:
+def _findings_sentence(
+    evaluation: Evaluation, groups: Sequence[WeaknessGroup], improvement: Improvement | None, *, is_bad: bool
+) -> str:
     """Say what was found; a policy that is bad anyway is not told that it has no weakness."""
     tested, suspected = len(evaluation.verdicts), len(evaluation.weaknesses)
     causes, confirmed = sum(group.is_confirmed for group in groups), len(evaluation.confirmed)
@@ -246,8 +247,17 @@ def _findings_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup], 
         told = ObjectiveWords(evaluation.settings.objective)
         verb = told.better
         none = f"none of the {tested} rule sets tested {verb}s" if tested > 1 else f"{of_tested(1)} does not {verb}"
-        lead, found = "No weakness was found", f"{none} the {told.words} for certain"
+        always = _always_the_same(improvement)
+        lead = f"No weakness was found, and {always}" if always else "No weakness was found"
+        found = f"{none} the {told.words} for certain"
     return f"{capitalise(found)}." if is_bad and not confirmed else f"{lead}: {found}."
+
+
+def _always_the_same(improvement: Improvement | None) -> str:
+    """Say what the policy returns where that is the same in every episode: often the most that there is."""
+    if improvement is None or np.ptp(improvement.final_blocks.base.played.returns) > 0.0:
+        return ""
+    return f"the policy returns {number(improvement.base.mean)} in every episode"
 
 
 def _rules(improvement: Improvement) -> str:
