@@ -45,8 +45,6 @@ def test_of_those_that_do_the_same_the_best_is_confirmed() -> None:
     assert choose_contenders(contenders, most=9) == [1]
     mined = Contender(("mined",), 0.0, same)
     assert choose_contenders([*contenders, mined], most=9) == [3]
-    unknown = [Contender(("searched",), worth) for worth in (1.0, 3.0)]
-    assert choose_contenders(unknown, most=9) == [0, 1]
 
 
 def test_small_effects_are_confirmed_on_more_changed_episodes() -> None:
