@@ -588,6 +588,13 @@ def test_check_finds_an_environment_fit(legible) -> None:
     assert "same seed, same episode" in done.out
 
 
+def test_check_knows_randomness_that_comes_later(legible) -> None:
+    said = legible("check", "legible/PacmanSmall-v0")
+    assert "seeds make a difference: episodes start in the same state and go different ways" in said.out
+    frozen = legible("check", "FrozenLake-v1", "--arg", "is_slippery=false")
+    assert "there is nothing to test (try --play.epsilon 0.05)" in frozen.out
+
+
 def test_check_finds_what_is_random_without_a_seed(legible) -> None:
     done = legible("check", f"{__name__}:Forgetful", "--json")
     assert done.code == 1

@@ -94,6 +94,17 @@ def test_success_is_defined_and_what_is_cut_off_has_not_failed() -> None:
     assert any("cuts off 25 %" in sentence for sentence in found.not_tested)
 
 
+def test_how_it_stands_to_what_counts_as_solved() -> None:
+    told = weigh_deployment(improvement(BASE, GUIDED), solved=40.0).success
+    assert told.endswith(
+        "Its makers call this environment solved from a mean return of 40 on: the policy alone is below that and "
+        "guided, it is above that."
+    )
+    assert "solved" not in weigh_deployment(improvement(BASE, GUIDED)).success
+    alone = weigh_deployment(improvement(BASE), solved=float(BASE.mean())).success
+    assert alone.endswith("the policy alone may be on either side of that.")
+
+
 def test_without_a_guided_policy_there_is_only_the_policy_alone() -> None:
     found = weigh_deployment(improvement(BASE), environment="CartPole-v1", play=PlaySettings())
     assert not found.is_guided

@@ -21,7 +21,14 @@ from legible.explanation.grouping import WeaknessGroup, group_weaknesses
 from legible.explanation.groups import Groups, feature_groups, group_shares
 from legible.explanation.knowledge import Knowledge, knowledge_of
 from legible.explanation.next_steps import Outlook, detectable_effect, look_ahead
-from legible.explanation.verdict import Conclusion, conclude, imitated_reference, is_repair, verdict_sentence
+from legible.explanation.verdict import (
+    Conclusion,
+    conclude,
+    imitated_reference,
+    is_repair,
+    is_unsolved,
+    verdict_sentence,
+)
 from legible.explanation.weakness import Cause, StrongerRule, WeaknessExplanation, stronger_rules
 
 __all__ = [
@@ -46,6 +53,7 @@ __all__ = [
     "group_weaknesses",
     "imitated_reference",
     "is_repair",
+    "is_unsolved",
     "knowledge_of",
     "leave_one_out",
     "look_ahead",

@@ -54,7 +54,13 @@ def detectable_effect(evaluation: Evaluation, share: float = 0.5) -> float | Non
 
 
 def look_ahead(
-    evaluation: Evaluation, settings: StudySettings, *, has_relations: bool, has_mistakes: bool, folder: str = "DIR"
+    evaluation: Evaluation,
+    settings: StudySettings,
+    *,
+    has_relations: bool,
+    has_mistakes: bool,
+    folder: str = "DIR",
+    is_unsolved: bool = False,
 ) -> Outlook:
     """Say what effect could have been seen, and what to try next.
 
@@ -70,9 +76,12 @@ def look_ahead(
         Whether single decisions have been looked at.
     folder
         Of the study, for commands.
+    is_unsolved
+        Whether the policy is far from what counts as solved.
     """
+    train = ("Train it further: a policy that does not solve its environment lacks more than rules can mend.",)
     steps = _steps(settings, has_relations, has_mistakes, folder, is_constant=detectable_effect(evaluation, 0.9) == 0.0)
-    return Outlook(tuple(_seen(evaluation)), tuple(steps))
+    return Outlook(tuple(_seen(evaluation)), (*(train if is_unsolved else ()), *steps))
 
 
 def _seen(evaluation: Evaluation) -> Iterator[str]:

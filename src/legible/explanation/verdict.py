@@ -1,9 +1,11 @@
 """A whole study in a few sentences: the one place that words its conclusion, for terminal, report, JSON and documents.
 
 - `Conclusion`: a headline and what follows it; `conclude` makes it, `verdict_sentence` is all of it as one text.
-- `is_repair`: whether the guided policy is worth using; `imitated_reference`: what it does nothing else than.
+- `is_repair`: whether the guided policy is worth using; `is_unsolved`: whether the policy alone is far from that;
+  `imitated_reference`: what it does nothing else than.
 
-What matters most comes first: a reference that beats the policy, then a policy that is bad in absolute terms. Only a
+What matters most comes first: a reference that beats the policy, then a policy that is bad in absolute terms: it never
+succeeds, or does not solve an environment that says what solved is, and nothing that was found mends it. Only a
 policy that stands better than that is told about its weaknesses at once, with what mending them brings and costs.
 """
 
@@ -14,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legible.evaluation import Evaluation, QuotedReference, References, Sample
+from legible.evaluation import Evaluation, QuotedReference, References, Sample, find_objective
+from legible.evaluation.figures import figure_of
 from legible.explanation.deployment import weigh_deployment
 from legible.explanation.grouping import WeaknessGroup, group_weaknesses
 from legible.explanation.objective_words import ObjectiveWords
@@ -51,6 +54,7 @@ def conclude(
     improvement: Improvement | None = None,
     references: References | None = None,
     weaknesses: Sequence[WeaknessGroup] | None = None,
+    solved: float | None = None,
 ) -> Conclusion:
     """Say what a study found in a few sentences, no more certain than it is.
 
@@ -64,10 +68,15 @@ def conclude(
         How random play, constant choices and other policies do, if that is known.
     weaknesses
         Which verdicts are one weakness; by default those that say the same.
+    solved
+        The mean return from which on the environment counts as solved, if it says so.
     """
     groups = group_weaknesses(evaluation) if weaknesses is None else weaknesses
-    told = _what_is_bad(evaluation, improvement, references)
-    is_bad, gain = bool(told), _gain(improvement, references)
+    told, gain = _what_is_bad(evaluation, improvement, references), _gain(improvement, references)
+    is_outdone = bool(told)
+    if improvement is not None and not told and not gain:
+        told += _unsolved(improvement, solved)
+    is_bad = bool(told)
     if gain and not is_bad:
         assert improvement is not None
         told += [_gain_with_cost(improvement, gain, groups), *_more_costs(improvement)]
@@ -76,7 +85,7 @@ def conclude(
         told += [_findings_sentence(evaluation, groups, improvement, is_bad=is_bad)]
         if improvement is not None:
             told += _improvement_sentences(improvement, references)
-    if improvement is not None and references is not None and not is_bad:
+    if improvement is not None and references is not None and not is_outdone:
         told += _how_it_stands(improvement, references)
     return Conclusion(told[0], (*told[1:], *_failures(evaluation, improvement)))
 
@@ -97,6 +106,11 @@ def is_repair(improvement: Improvement, references: References | None = None) ->
         return False
     best = references.best if references is not None else None
     return best is None or best.over_guided.high < 0.0
+
+
+def is_unsolved(improvement: Improvement, solved: float | None) -> bool:
+    """Whether the policy alone stays, for certain, below the mean return from which on its environment is solved."""
+    return solved is not None and figure_of(find_objective("mean"), improvement.final_blocks.base.played).high < solved
 
 
 def imitated_reference(improvement: Improvement, references: References | None = None) -> QuotedReference | None:
@@ -134,6 +148,14 @@ def _what_is_bad(evaluation: Evaluation, improvement: Improvement | None, refere
 def _never_succeeds(alone: Sample, improvement: Improvement | None) -> str:
     guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
     return f"The policy never succeeds, in none of {alone.episodes} episodes{', guided or not' if guided else ''}."
+
+
+def _unsolved(improvement: Improvement, solved: float | None) -> list[str]:
+    """Say so where the policy does not solve the environment, and nothing that was found changes that."""
+    if solved is None or not is_unsolved(improvement, solved):
+        return []
+    own = number(improvement.base.mean)
+    return [f"The policy does not solve the environment: it returns {own} on average, solved is {number(solved)}."]
 
 
 def _worse_than_reference(improvement: Improvement, references: References) -> list[str]:

@@ -26,6 +26,8 @@ _IRREGULAR = {"be": ("being", "is"), "have": ("having", "has")}
 _NEGATION = re.compile(r"\b(?:not|no|nothing)\b")
 _PREPOSITION = re.compile(r"(?:to|into|with|at|on|by|for|from) ")
 _COUNT = "the number of "
+# Ends of intervals below this are 0 for people: a velocity of a millionth is none.
+_NEAR_ZERO = 1e-5
 
 
 def gerund(phrase: str) -> str:
@@ -164,6 +166,8 @@ def _range(condition: Condition, feature: Feature) -> str:
         low = -np.inf
     scale = feature.scale or 1.0
     digits = next(d for d in (3, 4, 5, 6, 9) if d == 9 or number(scale * low, d) != number(scale * high, d))
+    if abs(scale * low) < _NEAR_ZERO and abs(scale * high) < _NEAR_ZERO:
+        return "nearly 0"
     ends = []
     if low > -np.inf:
         ends.append(_nicer(low, "above", "at least", digits, scale))
@@ -175,6 +179,8 @@ def _range(condition: Condition, feature: Feature) -> str:
 def _nicer(end: float, plain: str, other: str, digits: int, scale: float = 1.0) -> str:
     """Of two equivalent ends ("at most 4.9999995" and "below 5") take the one people would say."""
     following = float(above(end))
+    if 0.0 < abs(scale * end) < _NEAR_ZERO:
+        return f"{plain} 0" if end > 0.0 else f"{other} 0"
     if len(str(np.float32(following))) < len(str(np.float32(end))):
         return f"{other} {number(scale * following, digits)}"
     return f"{plain} {number(scale * end, digits)}"

@@ -23,6 +23,7 @@ from legible.explanation import (
     explain_weaknesses,
     group_weaknesses,
     is_repair,
+    is_unsolved,
     look_ahead,
     weigh_deployment,
 )
@@ -115,7 +116,8 @@ class ExplainsWeaknesses:
     @property
     def conclusion(self) -> Conclusion:
         """The whole study in a few sentences; composition and references must be known."""
-        return conclude(self.evaluation, self.improvement, self.references, self.weaknesses)
+        solved = self.environment.solved_from
+        return conclude(self.evaluation, self.improvement, self.references, self.weaknesses, solved)
 
     @property
     def deployment(self) -> Deployment:
@@ -126,6 +128,7 @@ class ExplainsWeaknesses:
             environment=self.environment.name,
             play=self.settings.play,
             success="" if domain is None else domain.success,
+            solved=self.environment.solved_from,
         )
 
     @property
@@ -139,4 +142,5 @@ class ExplainsWeaknesses:
             has_relations=bool(self.relations),
             has_mistakes=self.has_mistakes,
             folder=str(self.folder),
+            is_unsolved=is_unsolved(self.improvement, self.environment.solved_from),
         )
