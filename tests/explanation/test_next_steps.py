@@ -36,7 +36,7 @@ def test_what_to_try_next_depends_on_what_was_tried() -> None:
     assert "Write relations" in steps(StudySettings(), has_relations=False)
     assert "legible mistakes" in steps(StudySettings(), has_mistakes=False)
     assert "legible mistakes" not in steps(StudySettings())
-    assert steps(StudySettings(), is_unsolved=True).startswith("Train it further: ")
+    assert steps(StudySettings(), is_bad=True).startswith("Train it further: ")
 
 
 def test_where_every_episode_returns_the_same_nothing_can_have_been_missed() -> None:

@@ -137,11 +137,11 @@ def test_what_returns_more_is_told_before_what_may_return_as_much() -> None:
 
 def test_a_policy_that_never_succeeds_is_told_so_first() -> None:
     text = told(improvement(72.0, success=0.0), {RANDOM: 10.0})
-    assert text.startswith("The policy never succeeds, in none of 20 episodes. The only rule set tested looked like")
+    assert text.startswith("The policy never succeeds in 20 episodes. The only rule set tested looked like")
     assert "more than random play" not in text
     assert "guided or not" in told(improvement(72.0, 80.0, success=0.0), {RANDOM: 10.0})
     never = replace(DOUBTED, base=replace(DOUBTED.base, success=0.0, episodes=7))
-    assert verdict_sentence(never).startswith("The policy never succeeds, in none of 7 episodes. ")
+    assert verdict_sentence(never).startswith("The policy never succeeds in 7 episodes. ")
 
 
 def test_a_policy_that_does_not_solve_the_environment_is_told_so_first() -> None:

@@ -26,7 +26,6 @@ from legible.explanation.verdict import (
     conclude,
     imitated_reference,
     is_repair,
-    is_unsolved,
     verdict_sentence,
 )
 from legible.explanation.weakness import Cause, StrongerRule, WeaknessExplanation, stronger_rules
@@ -53,7 +52,6 @@ __all__ = [
     "group_weaknesses",
     "imitated_reference",
     "is_repair",
-    "is_unsolved",
     "knowledge_of",
     "leave_one_out",
     "look_ahead",

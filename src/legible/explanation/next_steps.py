@@ -60,7 +60,7 @@ def look_ahead(
     has_relations: bool,
     has_mistakes: bool,
     folder: str = "DIR",
-    is_unsolved: bool = False,
+    is_bad: bool = False,
 ) -> Outlook:
     """Say what effect could have been seen, and what to try next.
 
@@ -76,12 +76,12 @@ def look_ahead(
         Whether single decisions have been looked at.
     folder
         Of the study, for commands.
-    is_unsolved
-        Whether the policy is far from what counts as solved.
+    is_bad
+        Whether the policy is bad in absolute terms, or no better than a plain way to act.
     """
-    train = ("Train it further: a policy that does not solve its environment lacks more than rules can mend.",)
+    train = ("Train it further: it lacks more than rules can mend.",)
     steps = _steps(settings, has_relations, has_mistakes, folder, is_constant=detectable_effect(evaluation, 0.9) == 0.0)
-    return Outlook(tuple(_seen(evaluation)), (*(train if is_unsolved else ()), *steps))
+    return Outlook(tuple(_seen(evaluation)), (*(train if is_bad else ()), *steps))
 
 
 def _seen(evaluation: Evaluation) -> Iterator[str]:

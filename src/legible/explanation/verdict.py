@@ -1,8 +1,7 @@
 """A whole study in a few sentences: the one place that words its conclusion, for terminal, report, JSON and documents.
 
 - `Conclusion`: a headline and what follows it; `conclude` makes it, `verdict_sentence` is all of it as one text.
-- `is_repair`: whether the guided policy is worth using; `is_unsolved`: whether the policy alone is far from that;
-  `imitated_reference`: what it does nothing else than.
+- `is_repair`: whether the guided policy is worth using; `imitated_reference`: what it does nothing else than.
 
 What matters most comes first: a reference that beats the policy, then a policy that is bad in absolute terms: it never
 succeeds, or does not solve an environment that says what solved is, and nothing that was found mends it. Only a
@@ -38,10 +37,13 @@ class Conclusion:
         One sentence with what matters most.
     sentences
         What follows it.
+    is_bad
+        Whether the policy is bad in absolute terms, or no better than a plain way to act.
     """
 
     headline: str
     sentences: tuple[str, ...] = ()
+    is_bad: bool = False
 
     @property
     def text(self) -> str:
@@ -87,7 +89,7 @@ def conclude(
             told += _improvement_sentences(improvement, references)
     if improvement is not None and references is not None and not is_outdone:
         told += _how_it_stands(improvement, references)
-    return Conclusion(told[0], (*told[1:], *_failures(evaluation, improvement)))
+    return Conclusion(told[0], (*told[1:], *_failures(evaluation, improvement)), is_bad)
 
 
 def verdict_sentence(
@@ -106,11 +108,6 @@ def is_repair(improvement: Improvement, references: References | None = None) ->
         return False
     best = references.best if references is not None else None
     return best is None or best.over_guided.high < 0.0
-
-
-def is_unsolved(improvement: Improvement, solved: float | None) -> bool:
-    """Whether the policy alone stays, for certain, below the mean return from which on its environment is solved."""
-    return solved is not None and figure_of(find_objective("mean"), improvement.final_blocks.base.played).high < solved
 
 
 def imitated_reference(improvement: Improvement, references: References | None = None) -> QuotedReference | None:
@@ -147,12 +144,12 @@ def _what_is_bad(evaluation: Evaluation, improvement: Improvement | None, refere
 
 def _never_succeeds(alone: Sample, improvement: Improvement | None) -> str:
     guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
-    return f"The policy never succeeds, in none of {alone.episodes} episodes{', guided or not' if guided else ''}."
+    return f"The policy never succeeds in {alone.episodes} episodes{', guided or not' if guided else ''}."
 
 
 def _unsolved(improvement: Improvement, solved: float | None) -> list[str]:
     """Say so where the policy does not solve the environment, and nothing that was found changes that."""
-    if solved is None or not is_unsolved(improvement, solved):
+    if solved is None or figure_of(find_objective("mean"), improvement.final_blocks.base.played).high >= solved:
         return []
     own = number(improvement.base.mean)
     return [f"The policy does not solve the environment: it returns {own} on average, solved is {number(solved)}."]

@@ -23,7 +23,6 @@ from legible.explanation import (
     explain_weaknesses,
     group_weaknesses,
     is_repair,
-    is_unsolved,
     look_ahead,
     weigh_deployment,
 )
@@ -142,5 +141,5 @@ class ExplainsWeaknesses:
             has_relations=bool(self.relations),
             has_mistakes=self.has_mistakes,
             folder=str(self.folder),
-            is_unsolved=is_unsolved(self.improvement, self.environment.solved_from),
+            is_bad=self.conclusion.is_bad,
         )
