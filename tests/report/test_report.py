@@ -123,6 +123,7 @@ def test_before_you_deploy(pacman_study, pacman_report) -> None:
         assert str(loss.seed) in text
     for sentence in told.not_tested:
         assert sentence in text
+    assert "What next?" in text
 
 
 def test_a_card_shows_each_rule_with_how_often_it_is_kept(pacman_study) -> None:
