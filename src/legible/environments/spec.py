@@ -83,6 +83,17 @@ class EnvironmentSpec:
         texts = _texts([dict(self.arguments), *(arguments for _, arguments in wrappers)])
         return (*names, *(text for text in texts if _is_importable(text)))
 
+    @property
+    def solved_from(self) -> float | None:
+        """The mean return from which on its makers call the environment solved; None where they do not say.
+
+        >>> EnvironmentSpec("CartPole-v1").solved_from
+        475.0
+        """
+        registered = gymnasium.registry.get(self.name.rpartition(":")[2])
+        threshold = None if registered is None else registered.reward_threshold
+        return None if threshold is None else float(threshold)
+
     def make(self, **more: Any) -> Env:
         """Make one environment."""
         arguments = {**self.arguments, **more}
