@@ -16,8 +16,8 @@ from gymnasium.wrappers import (
     ClipReward,
     FlattenObservation,
     FrameStackObservation,
-    TimeAwareObservation,
     RecordEpisodeStatistics,
+    TimeAwareObservation,
     TimeLimit,
 )
 from hypothesis import given
@@ -429,7 +429,7 @@ def test_an_attribute_that_is_no_feature_space_is_not_taken_for_one() -> None:
 
 
 def test_wrappers_that_widen_the_observation_need_new_names() -> None:
-    env = TimeAwareObservation(EnvironmentSpec(SMALL).make())
+    env = TimeAwareObservation(TimeLimit(EnvironmentSpec(SMALL).make(), 100))
     with pytest.raises(UnfitEnvironmentError, match=r"the environment names 69 features, .* 70"):
         feature_space_of(env)
     assert len(feature_space_of(env, FeatureSpace.unnamed(70, 0))) == 70
