@@ -45,8 +45,8 @@ def test_of_those_that_do_the_same_the_best_is_confirmed() -> None:
     assert choose_contenders(contenders, most=9) == [1]
     mined = Contender(("mined",), 0.0, same)
     assert choose_contenders([*contenders, mined], most=9) == [3]
-    unknown = [Contender(("searched",), worth) for worth in (1.0, 3.0)]
-    assert choose_contenders(unknown, most=9) == [0, 1]
+    unchanged = [Contender(("searched",), worth, pairs(1.0, 1.0, 1.0, 1.0)) for worth in (1.0, 3.0)]
+    assert choose_contenders(unchanged, most=9) == [0, 1]  # of what changes nothing nothing is known
 
 
 def test_small_effects_are_confirmed_on_more_changed_episodes() -> None:
