@@ -547,6 +547,20 @@ def test_what_is_missing_to_draw_an_environment_is_named(mode: str, monkeypatch:
         _draw_once(env)
 
 
+def test_a_machine_that_cannot_draw_is_told_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a screen and without EGL, MuJoCo's drawing fails in ways of its own."""
+    pytest.importorskip("mujoco")
+
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError("no OpenGL context\nand more lines")
+
+    walker = EnvironmentSpec("Walker2d-v5").make(render_mode="rgb_array")
+    monkeypatch.setattr(walker.unwrapped.mujoco_renderer, "render", fail)
+    told = r"'Walker2d-v5' cannot be drawn: RuntimeError: no OpenGL context\. MuJoCo .* MUJOCO_GL=egl .*libosmesa6\)\.$"
+    with pytest.raises(CannotDrawError, match=told):
+        _draw_once(walker)
+
+
 def _draw_once(env: gymnasium.Env) -> None:
     env.reset(seed=0)
     env.render()
