@@ -54,6 +54,5 @@ def test_the_paper_composes_as_it_did() -> None:
 def test_the_preset_composes_as_the_paper() -> None:
     settings = StudySettings.paper()
     assert settings.evaluation.method == "paper"
-    assert settings.improvement == ImprovementSettings(episodes=1000, order="negative-first")
+    assert settings.improvement == ImprovementSettings(episodes=1000, candidates="weaknesses", order="negative-first")
     assert settings.improvement.most_changed == 1.0
-    assert settings.improvement.candidates == "weaknesses"

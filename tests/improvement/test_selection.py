@@ -12,6 +12,7 @@ import pytest
 
 from drawn_play import SETUP, DrawnPlay, always, evaluation_of, noise, rare_loss, rule, rule_set
 from legible.improvement import Improvement, improve
+from legible.improvement.candidates import worth
 from legible.improvement.check import non_dominated
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
@@ -186,17 +187,22 @@ def test_steps_are_counted() -> None:
     assert found.environment_steps == 20 * play.episodes
 
 
-def test_what_fresh_seeds_confirmed_joins_more_easily_and_the_check_still_judges() -> None:
-    """An effect of a tenth of the spread, 200 episodes a half: too little for the test, enough to go on with."""
-
-    def joined(world: int, *, confirmed: bool) -> Improvement:
-        play = DrawnPlay({rule(0): noise(10.0, 1.0)}, world=world)
-        evaluation = evaluation_of([rule_set(0)])
-        verdicts = tuple(replace(verdict, is_confirmed=confirmed) for verdict in evaluation.verdicts)
-        return improve(SETUP, replace(evaluation, verdicts=verdicts), seed=world, settings=SETTINGS, run=play)
-
-    tried = {confirmed: [joined(world, confirmed=confirmed) for world in range(12)] for confirmed in (False, True)}
-    began = {confirmed: sum(one.check is not None for one in found) for confirmed, found in tried.items()}
-    assert began[True] >= began[False] + 3
-    for one in tried[True]:
+def test_many_small_effects_join_and_the_check_judges_the_whole() -> None:
+    """Six effects of a tenth of the spread, 400 episodes a half: no test of one would find many of them."""
+    settings = ImprovementSettings(episodes=800, final_episodes=4)
+    found = []
+    for world in range(6):
+        play = DrawnPlay({rule(number): noise(10.0, 1.0) for number in range(6)}, world=world)
+        found.append(composed(play, [rule_set(number) for number in range(6)], settings))
+    assert np.mean([len(one.rule_sets) for one in found]) >= 2.0
+    for one in found:
         assert bool(len(one.composition)) == (one.check is not None and one.check.is_passed)
+
+
+def test_what_a_rule_set_is_worth_by_hand() -> None:
+    """One standard error below the difference: p of 0.0228 lies two standard errors above zero."""
+    verdict = evaluation_of([rule_set(0)]).verdicts[0]
+    assert worth(replace(verdict, difference=10.0, p=0.02275)) == pytest.approx(5.0, abs=0.01)
+    assert worth(replace(verdict, difference=10.0, p=0.0)) == pytest.approx(8.74, abs=0.01)
+    assert worth(replace(verdict, difference=10.0, p=0.5)) == -10.0
+    assert worth(replace(verdict, difference=10.0, p=0.3)) < 0.0

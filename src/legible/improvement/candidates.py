@@ -1,16 +1,21 @@
 """Which rule sets are composed, in which order.
 
 - `find_candidates`: those of an evaluation, in the order of the paper's Algorithm 2.
-- `candidates_by_worth`: the same, each once, those that fresh seeds confirm first and the largest effect first.
+- `candidates_by_worth`: the same, each once, those that add most first; `worth`: how much, as far as is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from scipy.special import ndtri
+
 from legible.evaluation import Evaluation, Verdict
 from legible.rules import Rule, RuleSet
 from legible.settings import ImprovementSettings
+
+SMALLEST_P = 1e-15
+"""Smaller ones are this: nothing is more certain than a number can tell."""
 
 
 def find_candidates(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:
@@ -32,14 +37,21 @@ def candidates_by_worth(evaluation: Evaluation, settings: ImprovementSettings, v
     """Return the rule sets to try, each once, without those that alone change more actions than a composition may."""
     found: dict[frozenset[Rule], Verdict] = {}
     allowed = [v for v in _allowed(evaluation, settings, veto) if v.sample.changed <= settings.most_changed]
-    for verdict in sorted(allowed, key=lambda v: (not v.is_confirmed, -worth(v))):
+    for verdict in sorted(allowed, key=lambda v: -worth(v)):
         found.setdefault(frozenset(verdict.rule_set.rules), verdict)
     return list(found.values())
 
 
 def worth(verdict: Verdict) -> float:
-    """What a rule set adds to the policy, by fresh seeds if there are some."""
-    return verdict.difference if verdict.confirmation is None else verdict.confirmation.effect.mean
+    """What a rule set adds to the policy, by fresh seeds if there are some.
+
+    In the race the best ones look better than they are: without fresh seeds it is the difference there less its
+    standard error, which follows from p.
+    """
+    if verdict.confirmation is not None:
+        return verdict.confirmation.effect.mean
+    z = float(ndtri(1.0 - min(max(verdict.p, SMALLEST_P), 0.5)))
+    return verdict.difference * (1.0 - 1.0 / z) if z > 0.0 else -abs(verdict.difference)
 
 
 def _allowed(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:

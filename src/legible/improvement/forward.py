@@ -2,10 +2,10 @@
 
 - `grow_compositions`: follows several beginnings and returns what came of each; `Path`: one of them.
 
-Each step has the level of the study: the first candidate that is tested has half of it, the next a quarter, then an
-eighth. Candidates that fresh seeds have confirmed need not show it again: they must only not speak against it here. A
-candidate is tried again only if nothing else adds as much as it did last: what there is already takes from an addition
-as a rule. Among equals fewer rules win, then fewer changed actions.
+The test is mild (`JOINING`): what joins by chance adds nothing as a rule, what is kept out by chance is lost, and the
+check of the whole composition (`legible.improvement.check`) has the level of the study. A candidate is tried again only
+if nothing else adds as much as it did last: what there is already takes from an addition as a rule. Among equals fewer
+rules win, then fewer changed actions.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ LOT = 4
 MOST_TESTS = 3
 """How many candidates of a step are tested at most."""
 PROMISING = 0.2
-"""Only candidates whose additions have a smaller p where they are chosen are tested; confirmed ones if they add."""
+"""Only candidates whose additions have a smaller p where they are chosen are tested."""
+JOINING = 0.2
+"""The level of the test on the other half."""
 HARM = -1.0
 """A candidate is not tried again that lay so many standard errors below zero."""
 EQUAL = 0.5
 """Candidates are equals that lie within so many standard errors of each other."""
-CONFIRMED = 0.2
-"""The level of candidates that fresh seeds have confirmed, once there is a composition that they join; the first one
-must only add something. What was confirmed by itself may add nothing beside others, so there is a level at all."""
 BEHIND = -1.0
 """A path is given up that lies so many standard errors below another one."""
 
@@ -48,8 +47,6 @@ class Candidate:
         It.
     guide
         What it adds, as far as is known.
-    is_confirmed
-        Whether fresh seeds have confirmed it, by itself.
     trial, effect
         Its last trial, and the test of its addition, if there was one.
     is_fresh
@@ -58,7 +55,6 @@ class Candidate:
 
     rule_set: RuleSet
     guide: float
-    is_confirmed: bool = False
     trial: Trial | None = None
     effect: Effect | None = None
     is_fresh: bool = False
@@ -182,16 +178,11 @@ class Path:
             if not self._judge.is_allowed(self._judge.both(best.tried.result, best.tried.rules)):
                 continue
             best.effect = self._judge.test(best.tried.rules, self.rules)
-            if self._is_passed(best, best.effect, self._judge.alpha / 2 ** (failed + 1)):
+            if best.effect.p <= JOINING:
                 passed += 1
                 yield best
             else:
                 failed += 1
-
-    def _is_passed(self, candidate: Candidate, effect: Effect, level: float) -> bool:
-        if candidate.is_confirmed and effect.mean > 0.0:
-            return effect.p <= CONFIRMED or not self.rule_sets
-        return effect.p <= level
 
     def _find_best(self, done: Sequence[Candidate]) -> Candidate | None:
         """Return the candidate that adds most of those that look as if they help; None where none does."""
@@ -208,8 +199,7 @@ class Path:
 
     def _is_promising(self, candidate: Candidate) -> bool:
         trial = candidate.tried
-        helps = trial.addition > 0.0 if candidate.is_confirmed else trial.standing.p < PROMISING
-        return helps and trial.is_whole and not self._judge.changes_too_much(trial.result)
+        return trial.standing.p < PROMISING and trial.is_whole and not self._judge.changes_too_much(trial.result)
 
     def _simplest(self, best: Candidate, others: Sequence[Candidate]) -> Candidate:
         """Return the candidate with the fewest rules, then changes, of those that add as much as the best one."""

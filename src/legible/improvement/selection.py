@@ -1,7 +1,7 @@
 """A composition that stays small and does not overfit: add what helps beyond chance, leave out what is not missed.
 
 1. *Forward* (`legible.improvement.forward`): the candidate that adds most on the first half of the seeds joins, if the
-   addition passes a test on the second half. Which rule set comes first decides much, so several beginnings are
+   addition passes a mild test on the second half. Which rule set comes first decides much, so several beginnings are
    followed; those that fall behind are given up.
 2. *Backward* (`legible.improvement.backward`): rule sets, then single rules, are left out as long as the figure of both
    halves is no lower without them.
@@ -73,7 +73,7 @@ def _select(
 ) -> Selected:
     verdicts = candidates_by_worth(evaluation, settings, veto)
     most = settings.most_candidates or len(verdicts)
-    candidates = [Candidate(v.rule_set, worth(v), v.is_confirmed) for v in verdicts[: RESERVE * most]]
+    candidates = [Candidate(v.rule_set, worth(v)) for v in verdicts[: RESERVE * most]]
     paths, alone = grow_compositions(judge, candidates, most=most, beginnings=settings.beginnings)
     if not paths:
         return Selected((), judge.base, tuple(alone.refused()))

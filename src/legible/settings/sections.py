@@ -259,7 +259,7 @@ class SearchSettings:
 
     budget: Annotated[
         int,
-        "Environment steps that the search may take. 0: 4 million in environments that are stepped in whole batches, "
+        "Environment steps that the search may take. 0: 15 million in environments that are stepped in whole batches, "
         "elsewhere as many as the other rule sets take at most.",
     ] = 0
     beam: Annotated[int, "Rule sets that are refined in each round: the best ones."] = 12
@@ -290,16 +290,16 @@ class ImprovementSettings:
         int,
         "Seeds on which rule sets are composed: additions are chosen on one half and tested on the other. The "
         "composition is checked on as many other seeds. The paper's method: episodes for each step.",
-    ] = 2000
+    ] = 4000
     final_episodes: Annotated[
         int,
         "Episodes of the figure that is quoted: base and composition on the same fresh seeds.",
     ] = 1000
     candidates: Annotated[
         Candidates,
-        'Which rule sets are tried: "weaknesses" (those that passed the race; the paper: Welch\'s p below alpha), only '
-        '"confirmed" ones, or the "best", whatever the race says of them.',
-    ] = "weaknesses"
+        'Which rule sets are tried: the "best", those that did better in the race, "weaknesses" (those that passed it; '
+        'the paper: Welch\'s p below alpha), or only "confirmed" ones.',
+    ] = "best"
     most_candidates: Annotated[
         int,
         "Try at most this many at a time, the largest effects first; 0 tries all.",

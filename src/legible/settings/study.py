@@ -76,7 +76,7 @@ class StudySettings:
             sources="mined,yours",
             mining=MiningSettings.paper(),
             evaluation=EvaluationSettings(method="paper"),
-            improvement=ImprovementSettings(episodes=1000, order="negative-first"),
+            improvement=ImprovementSettings(episodes=1000, candidates="weaknesses", order="negative-first"),
             mistakes=MistakeSettings(when="never"),
         )
 

@@ -29,7 +29,7 @@ SHARE_OF_CANDIDATES = 0.1
 # Steps of a study that are not part of every run, or have a budget in steps.
 _APART = ("baseline", "mistakes")
 EXPLAINED_RULES = 12
-NATIVE_SEARCH_STEPS = 4_000_000
+NATIVE_SEARCH_STEPS = 15_000_000
 # A lot whose rate differs by more than this factor from the one before is played again, at most so often.
 DIFFERENT, MOST_REPLAYS = 3.0, 2
 
