@@ -561,6 +561,18 @@ def test_a_machine_that_cannot_draw_is_told_what_would(monkeypatch: pytest.Monke
         _draw_once(walker)
 
 
+def test_a_way_of_drawing_that_does_not_work_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With MUJOCO_GL=osmesa and without OSMesa, MuJoCo cannot even be imported."""
+    names: dict = {}
+    exec(compile("def factory():\n    raise AttributeError('glGetError')", "packages/OpenGL/error.py", "exec"), names)
+    monkeypatch.setattr("toy_environments.broken_factory", names["factory"])
+    spec = EnvironmentSpec("toy_environments:broken_factory")
+    for told, hint in (("osmesa", r"\. MUJOCO_GL=osmesa asks .* try without it\.$"), ("", r"\.$")):
+        monkeypatch.setenv("MUJOCO_GL", told)
+        with pytest.raises(UnfitEnvironmentError, match=f"cannot be made: AttributeError: glGetError{hint}"):
+            spec.make()
+
+
 def _draw_once(env: gymnasium.Env) -> None:
     env.reset(seed=0)
     env.render()

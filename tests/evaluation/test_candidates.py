@@ -20,6 +20,9 @@ def test_sameness_by_hand() -> None:
     assert sameness(pairs(5.0, 1.0, 1.0, 1.0), pairs(5.0, 1.0, 1.0, 1.0)) == 1.0
     assert sameness(pairs(5.0, 6.0, 1.0, 1.0), pairs(5.0, 7.0, 8.0, 1.0)) == 1 / 3  # the first of three
     assert sameness(pairs(1.0, 1.0, 1.0, 1.0), pairs(1.0, 1.0, 1.0, 1.0)) == 0.0  # nothing is changed
+    both = np.array([True, False, True, False])
+    once = Pairs(result([5.0, 1.0, 1.0, 1.0]), BASE, both)  # its third episode was changed, and came to the same
+    assert sameness(once, pairs(5.0, 1.0, 1.0, 1.0)) == 0.5
     shorter = Pairs(result([5.0, 1.0]), BASE[:2], np.array([True, False]))
     assert sameness(shorter, pairs(5.0, 1.0, 9.0, 9.0)) == 1.0  # on the seeds that both have
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import mirror_world
 from legible.environments import EnvironmentSpec
@@ -15,6 +16,7 @@ from legible.improvement import improve
 from legible.play import STAGES, Stage, declare_stage, stage_seeds
 from legible.rules import RuleSet, parse_rule
 from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
+from played_blocks import result
 
 GOOD = RuleSet((parse_rule("+Left <- left", mirror_world.SPACE),))
 SETUP = Setup(
@@ -209,3 +211,15 @@ def test_composition_compares_by_the_objective() -> None:
     improved = improve(SETUP, found, seed=0, settings=ImprovementSettings(episodes=40, final_episodes=40))
     assert improved.chosen.mean == improved.steps[0].mean
     assert np.isclose(improved.effect.mean, improved.guided.mean - improved.base.mean)
+
+
+def test_how_a_median_stands_is_in_standard_errors_however_small() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(0.0, 0.01, 60)
+    one, other = result(base + rng.normal(0.004, 0.004, 60)), result(base)
+    standing = find_objective("median").standing(one, other, np.ones(60, np.bool_))
+    assert 0.0 < standing.error < 0.1
+    assert standing.z == pytest.approx(standing.difference / standing.error)
+    assert standing.p == pytest.approx(stats.norm.sf(standing.z))
+    nothing = find_objective("median").standing(other, other, np.zeros(60, np.bool_))
+    assert (nothing.difference, nothing.z, nothing.p) == (0.0, -np.inf, 1.0)

@@ -95,3 +95,15 @@ def test_what_changes_too_little_or_too_much_is_not_tried(share: float) -> None:
         changes = (rule.polarity == "+") != (rule.action == mirror_world.RIGHT)
         assert changes
         assert share <= holds.mean() <= share + 0.2
+
+
+def test_what_did_best_is_refined_first() -> None:
+    trials, _ = search(20_000, most_conditions=2, beam=1)
+    rungs = [trial.changes for trial in trials]
+    turn = next(i for i in range(1, len(rungs)) if rungs[i] < rungs[i - 1])
+    order = {one: i for i, one in enumerate(dict.fromkeys(one for trial in trials[:turn] for one in trial.rule_sets))}
+    climbed = {one for trial in trials[:turn] if trial.changes > RUNGS[0].changes for one in trial.rule_sets}
+    (best,) = max(climbed, key=lambda one: order[one]).rules
+    for one in trials[turn].rule_sets:
+        assert (one.rules[0].polarity, one.rules[0].action) == (best.polarity, best.action)
+        assert best.conditions[0].feature in {condition.feature for condition in one.rules[0].conditions}

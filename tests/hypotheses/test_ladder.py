@@ -101,6 +101,10 @@ def test_effects_are_as_large_as_usual_or_as_those_that_were_seen() -> None:
     assert small._usual_size() == pytest.approx(0.5)
 
 
+def test_an_effect_that_nobody_played_for_costs_nothing() -> None:
+    assert MeasuredEffect(1.0, 1.0, 0.5) == (1.0, 1.0, 0.5, None, None, 0)
+
+
 def test_luck_favours_what_is_not_known_yet() -> None:
     """Usual effects are of size 1: one with an error of 1 is known to a half, so 1.6 counts 0.8 (with luck 1.5)."""
     ladder = Ladder(spread=20.0)

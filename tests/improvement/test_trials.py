@@ -198,3 +198,36 @@ def test_the_papers_composition_changes_no_more_than_may_be_and_takes_only_what_
         assert [step.accepted for step in found.steps] == [one in joined for one in sets]
         by_them = sum(changes[one.rules[0]] for one in joined)
         assert found.steps[-1].changed == pytest.approx((by_them + 1) / LENGTH)
+
+
+def test_as_many_beginnings_as_are_asked_for_and_pass() -> None:
+    draws = {rule(number): always(1.0 + number) for number in range(4)} | {rule(4): always(-1.0)}
+    for count, begun in ((1, [3]), (3, [3, 2, 1]), (9, [3, 2, 1, 0])):
+        play, _ = play_of(draws)
+        judge = CompositionJudge(play, ImprovementSettings(episodes=80))
+        candidates = [Candidate(rule_set(number), 10.0 - number) for number in range(5)]
+        paths = Path(judge, judge.beginning, candidates, 5).beginnings(count)
+        assert [path.rule_sets for path in paths] == [(rule_set(number),) for number in begun]
+        assert all(len(path.results) == len(path.compositions) == len(path.steps) == 1 for path in paths)
+        assert len(judge.looked_at) == len(begun)
+
+
+def test_a_path_that_falls_behind_is_given_up() -> None:
+    """What has the same number of rule sets is compared, from the second on."""
+    play, _ = play_of({rule(0): noise(1.0, 5.0), rule(1): noise(1.0, 1.0), rule(2): noise(1.0, 4.0)})
+    judge = CompositionJudge(play, ImprovementSettings(episodes=80))
+
+    def path(*numbers: int) -> Path:
+        made = Path(judge, judge.beginning, [], 5)
+        for number in numbers:
+            together = made.rules | rule_set(number)
+            (trial,) = made.trials.play_whole([together])
+            made.join(Candidate(rule_set(number), 1.0, trial))
+        return made
+
+    assert not path(1)._is_behind([path(0)])  # the first step decides nothing
+    assert path(1, 2)._is_behind([path(0, 2)])
+    assert not path(0, 2)._is_behind([path(1, 2)])
+    assert not path(1, 2)._is_behind([path(0)])
+    assert not path(0, 2).grow([path(2, 0)])  # somebody has been there
+    assert path(0, 1).grow([path(2, 0)])

@@ -13,6 +13,7 @@ import importlib.util
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -145,7 +146,7 @@ class EnvironmentSpec:
             raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}{hint}") from error
         except Exception as error:
             raise UnfitEnvironmentError(
-                f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}."
+                f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}.{_graphics_hint(error)}"
             ) from error
 
     def _factory(self) -> Callable[..., Any] | None:
@@ -259,6 +260,15 @@ class _Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
             " MuJoCo draws by OpenGL, on a machine without a screen with MUJOCO_GL=egl (Debian's package libegl1) or "
             "MUJOCO_GL=osmesa (libosmesa6)."
         )
+
+
+def _graphics_hint(error: Exception) -> str:
+    """What to do where MuJoCo cannot be imported because of how it is told to draw."""
+    told = os.environ.get("MUJOCO_GL")
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    if not told or not any("OpenGL" in file or "mujoco" in file for file in files):
+        return ""
+    return f" MUJOCO_GL={told} asks for a way of drawing that does not work on this machine; try without it."
 
 
 def _draw_without_display() -> None:
