@@ -242,6 +242,8 @@ def test_a_small_reproduction_runs_once_and_can_be_rebuilt(folder: Path):
     jobs = jobs_of(load_table_plans(["all"], folder), 0.02)
     left = missing_jobs(jobs, folder / "results")
     assert [job.name for _, job in left] == ["small-0-epsilon-0.05"]
+    assert missing_jobs(jobs, folder / "results", policies=[0]) == left
+    assert missing_jobs(jobs, folder / "results", policies=[1]) == []
     assert expected_seconds(left, folder / "results", workers=2) == pytest.approx(sum(made["seconds"].values()) / 2)
     for name in ("table1", "table3"):
         again = table_from_records(TablePlan.load(folder / f"{name}.toml"), folder / "results", scale=0.02)

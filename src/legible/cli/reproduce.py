@@ -19,7 +19,7 @@ from legible.errors import LegibleError
 from legible.formatting import counted, duration
 
 if TYPE_CHECKING:
-    from legible.reproduction import Job, TablePlan
+    from legible.reproduction import Job
 
 
 @click.command
@@ -71,6 +71,13 @@ if TYPE_CHECKING:
 )
 @click.option("--row", metavar="NAME", multiple=True, help="Run this row only; may be given repeatedly.")
 @click.option("--mode", metavar="NAME", multiple=True, help="Run this mode only; may be given repeatedly.")
+@click.option(
+    "--policy",
+    metavar="N",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="Run the policies of this training seed only, such as 0; may be given repeatedly.",
+)
 @click.option("--without-baselines", is_flag=True, help="Leave out random tests and random rules: half of the time.")
 @seed_option("Of every study.")
 @trust_option
@@ -84,6 +91,7 @@ def reproduce(
     scale: float,
     row: tuple[str, ...],
     mode: tuple[str, ...],
+    policy: tuple[int, ...],
     without_baselines: bool,
     minutes: float,
     seed: int,
@@ -97,7 +105,7 @@ def reproduce(
     run it with an --out of its own, then 'legible reproduce check --out THERE'.
     """
     from legible.engines import LocalProcesses  # noqa: PLC0415 (torch takes seconds to import)
-    from legible.reproduction import load_table_plans  # noqa: PLC0415
+    from legible.reproduction import jobs_of, load_table_plans, missing_jobs  # noqa: PLC0415
     from legible.reproduction import reproduce as run  # noqa: PLC0415
 
     console = Console()
@@ -107,7 +115,8 @@ def reproduce(
     if trust:
         look_here_for_modules()
     engine = LocalProcesses(workers)
-    _say_missing(console, load_table_plans(tables, experiments), out, scale, row, mode, engine.workers)
+    jobs = jobs_of(load_table_plans(tables, experiments), scale)
+    _say_missing(console, missing_jobs(jobs, out, row, mode, policy), out, scale, engine.workers)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     began = time.monotonic()
     with Progress(*columns, console=console, transient=True) as bars:
@@ -130,6 +139,7 @@ def reproduce(
             scale=scale,
             rows=row,
             modes=mode,
+            policies=policy,
             baselines=not without_baselines,
             seed=seed,
             minutes=minutes,
@@ -144,19 +154,10 @@ def reproduce(
         console.print(f"{out / table.name}.md, .csv, .png")
 
 
-def _say_missing(
-    console: Console,
-    plans: Sequence[TablePlan],
-    out: Path,
-    scale: float,
-    rows: Sequence[str],
-    modes: Sequence[str],
-    workers: int,
-) -> None:
+def _say_missing(console: Console, missing: Sequence[tuple[str, Job]], out: Path, scale: float, workers: int) -> None:
     """Say how many studies of each row have no record yet, and how long they take."""
-    from legible.reproduction import expected_seconds, jobs_of, missing_jobs  # noqa: PLC0415
+    from legible.reproduction import expected_seconds  # noqa: PLC0415
 
-    missing = missing_jobs(jobs_of(plans, scale), out, rows, modes)
     if not missing:
         console.print("Every study has its record; the tables are written again.")
         return

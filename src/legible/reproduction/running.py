@@ -61,6 +61,7 @@ def reproduce(
     scale: float = 1.0,
     rows: Sequence[str] = (),
     modes: Sequence[str] = (),
+    policies: Sequence[int] = (),
     baselines: bool = True,
     seed: int = 0,
     minutes: float = 0.0,
@@ -83,8 +84,9 @@ def reproduce(
         Where studies are kept while they run; may be deleted afterwards.
     scale
         Share of all numbers of episodes, for a quick look.
-    rows, modes
-        Names of the rows and modes to run; others are left "not run". Empty runs all.
+    rows, modes, policies
+        Names of the rows and modes to run, and training seeds of the policies; others are left "not run". Empty runs
+        all.
     baselines
         Whether random tests and random rules are run; without them their cells are "not run".
     seed
@@ -104,7 +106,7 @@ def reproduce(
     for studies, found in jobs.items():
         for job in found:
             refuse_named_code(job.row.spec, f"{experiments / studies}.toml", trust=trust)
-    missing = missing_jobs(jobs, out, rows, modes)
+    missing = missing_jobs(jobs, out, rows, modes, policies)
     until = time.monotonic() + 60.0 * minutes if minutes else math.inf
     with engine or LocalProcesses() as running:
         for number, (studies, job) in enumerate(missing, 1):
@@ -122,9 +124,13 @@ def reproduce(
 
 
 def missing_jobs(
-    jobs: Mapping[str, Sequence[Job]], out: Path, rows: Sequence[str] = (), modes: Sequence[str] = ()
+    jobs: Mapping[str, Sequence[Job]],
+    out: Path,
+    rows: Sequence[str] = (),
+    modes: Sequence[str] = (),
+    policies: Sequence[int] = (),
 ) -> list[tuple[str, Job]]:
-    """Return the jobs that have no record, with the name of their studies; `rows` and `modes` as for `reproduce`."""
+    """Return the jobs that have no record, with the name of their studies; parameters as for `reproduce`."""
     return [
         (studies, job)
         for studies, found in jobs.items()
@@ -132,6 +138,7 @@ def missing_jobs(
         if not record_path(out, studies, job).exists()
         and (not rows or job.row.name in rows)
         and (not modes or job.mode in modes)
+        and (not policies or job.seed in policies)
     ]
 
 
