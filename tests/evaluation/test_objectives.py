@@ -1,5 +1,7 @@
 """Objectives: what guidance is to raise; a new one from outside the package in a few lines."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,7 +10,7 @@ import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import OBJECTIVES, Objective, evaluate, find_objective, parse_constraints, register_objective
-from legible.evaluation.figures import effects, figure_rows, figures
+from legible.evaluation.figures import effects, figure_rows, figure_table, figures
 from legible.evaluation.objectives import Comparison, check_objectives
 from legible.evaluation.statistics import Effect, paired
 from legible.evaluation.units import Setup, UnitResult
@@ -223,3 +225,17 @@ def test_how_a_median_stands_is_in_standard_errors_however_small() -> None:
     assert standing.p == pytest.approx(stats.norm.sf(standing.z))
     nothing = find_objective("median").standing(other, other, np.zeros(60, np.bool_))
     assert (nothing.difference, nothing.z, nothing.p) == (0.0, -np.inf, 1.0)
+
+
+def test_a_table_of_figures_writes_shares_in_percent_and_differences_with_their_sign() -> None:
+    base = replace(result([1.0, 2.0, 3.0, 4.0]), success=np.array([0.0, 0.0, 1.0, 1.0]))
+    guided = replace(result([3.0, 4.0, 5.0, 6.0]), success=np.array([1.0, 1.0, 1.0, 0.0]))
+    rows = figure_rows({"base": base, "guided": guided}, effects([base, guided], guided, base), {"random play": base})
+    columns, lines = figure_table(rows)
+    assert columns == ("On fresh seeds (95 % CI)", "the policy alone", "guided", "difference", "random play")
+    told = {line[0]: line[1:] for line in lines}
+    alone, better, difference, other = told["Mean return"]
+    assert (alone.split()[0], better.split()[0], difference.split()[0]) == ("2.5", "4.5", "+2")
+    assert other == alone
+    assert next(cells[0] for words, cells in told.items() if "uccess" in words).startswith("50 %")
+    assert figure_table([]) == (("On fresh seeds (95 % CI)",), [])

@@ -8,6 +8,7 @@ from legible.environments import EnvironmentSpec
 from legible.features import deciles
 from legible.hypotheses import MeasuredEffect, Proposal, SourceInput, Trial, searched
 from legible.hypotheses.ladder import RUNGS
+from legible.hypotheses.search import Search
 from legible.mining import Mining
 from legible.play import collect
 from legible.policies import load_policy
@@ -107,3 +108,14 @@ def test_what_did_best_is_refined_first() -> None:
     for one in trials[turn].rule_sets:
         assert (one.rules[0].polarity, one.rules[0].action) == (best.polarity, best.action)
         assert best.conditions[0].feature in {condition.feature for condition in one.rules[0].conditions}
+
+
+def test_longer_rules_are_made_up_to_the_most_conditions() -> None:
+    mining = Mining((), SEEN.space, deciles(SEEN.space, SEEN.observations), None, 0, {})
+    settings = SearchSettings(most_changed=1.0, least_changed=0.0, most_conditions=2)
+    made = Search(SourceInput(POLICY, SEEN, mining, search=settings, budget=10))
+    first = made.first()
+    assert {len(one.body) for one in first} == {1}
+    second = made.around(first[:4])
+    assert 2 in {len(one.body) for one in second}
+    assert max(len(one.body) for one in made.around(second)) == 2
