@@ -61,3 +61,12 @@ def test_small_effects_are_confirmed_on_more_changed_episodes() -> None:
     assert changes_to_confirm(Expectation(0.5, changes=10**6), settings) == 1600  # so many are to be expected
     assert changes_to_confirm(Expectation(0.1, changes=10**6), settings) == 200
     assert changes_to_confirm(Expectation(0.01, changes=10**6), settings) == 0
+
+
+def test_one_of_a_source_is_the_best_one() -> None:
+    contenders = [
+        Contender(("searched",), 3.0, pairs(5.0, 1.0, 1.0, 1.0)),
+        Contender(("searched",), 9.0, pairs(1.0, 9.0, 1.0, 1.0)),
+        Contender(("alone",), 1.0, pairs(1.0, 1.0, 2.0, 1.0)),
+    ]
+    assert choose_contenders(contenders, most=1) == [1, 2]

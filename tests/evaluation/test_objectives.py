@@ -239,3 +239,14 @@ def test_a_table_of_figures_writes_shares_in_percent_and_differences_with_their_
     assert other == alone
     assert next(cells[0] for words, cells in told.items() if "uccess" in words).startswith("50 %")
     assert figure_table([]) == (("On fresh seeds (95 % CI)",), [])
+
+
+def test_a_share_of_none_or_all_reaches_the_end() -> None:
+    none, some, every = (
+        figures(replace(result([0.0] * 4), success=np.array(values)))["success"]
+        for values in ([0.0] * 4, [0.0, 1.0, 0.0, 1.0], [1.0] * 4)
+    )
+    assert (none.value, none.low, every.value, every.high) == (0.0, 0.0, 1.0, 1.0)
+    assert 0.0 < none.high == pytest.approx(1.0 - every.low)
+    assert none.high == pytest.approx(1.0 - 0.025**0.25)  # by hand: four misses in a row
+    assert 0.0 < some.low < 0.5 < some.high < 1.0

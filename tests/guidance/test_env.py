@@ -245,3 +245,8 @@ def test_one_observation_of_several_dimensions() -> None:
     assert made.predict(table[None])[0].tolist() == [1]
     assert made.predict(np.stack([table, -table]))[0].tolist() == [1, 0]
     assert made.predict(table.reshape(1, 6))[0].tolist() == [1]
+
+
+def test_discrete_guidance_is_not_for_an_environment_of_other_actions() -> None:
+    with pytest.raises(LegibleError, match=r"the guided policy's actions are Discrete\(3\), the environment's Box"):
+        GuidedEnv(gymnasium.make("Pendulum-v1"), guided())

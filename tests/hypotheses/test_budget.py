@@ -119,3 +119,8 @@ def test_longer_rules_are_made_up_to_the_most_conditions() -> None:
     second = made.around(first[:4])
     assert 2 in {len(one.body) for one in second}
     assert max(len(one.body) for one in made.around(second)) == 2
+
+
+def test_a_source_knows_that_positive_rules_come_first() -> None:
+    mining = Mining((), SEEN.space, deciles(SEEN.space, SEEN.observations), None, 0, {})
+    assert not SourceInput(POLICY, SEEN, mining).negative_first
