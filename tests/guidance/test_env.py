@@ -248,5 +248,7 @@ def test_one_observation_of_several_dimensions() -> None:
 
 
 def test_discrete_guidance_is_not_for_an_environment_of_other_actions() -> None:
+    env = mirror_world.MirrorWorld()
+    env.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
     with pytest.raises(LegibleError, match=r"the guided policy's actions are Discrete\(3\), the environment's Box"):
-        GuidedEnv(gymnasium.make("Pendulum-v1"), guided())
+        GuidedEnv(env, guided())
