@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from experiments.others_table import load_records as load_others
+from experiments.others_table import others_facts
 from legible.evaluation.statistics import holm
 from legible.files import read_json
 from legible.reproduction import TablePlan, find_tables, table_from_records
@@ -76,6 +78,7 @@ def facts() -> Facts:
         "clump": _clump(all_records("pacman", GREEDY, LEVELS)),
         "policies": {"pacman": len(all_records("pacman", GREEDY, LEVELS)), "road": len(road)},
         "braking": _braking(),
+        "others": others_facts(load_others()),
         "detectable": _span([_detectable(record) for record in all_records("pacman", GREEDY, LEVELS)]),
         "paper": {
             "found": _span([tables["table1"][level][GREEDY]["MT"].paper for level in LEVELS]),

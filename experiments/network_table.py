@@ -1,9 +1,13 @@
 """Networks without rules: base, guided, distilled, mended in three rounds, trained for longer, for the zoo's policies.
 
-``python -m experiments.network_table --workers 16 --minutes 60 --scratch /tmp/networks`` runs as many policies side by
-side as there are workers, one core each, and stops after some minutes; given again it goes on. A policy that is done
-leaves a record in ``--out``; ``--table`` prints the table from the records alone. ``--only 'PacmanSmall-ppo-*'`` picks
-policies. ``--training-steps N`` adds extended training with and without rules (0: as many steps as mending took).
+``python -m experiments.network_table --cores 16 --minutes 9 --scratch /tmp/networks`` runs jobs side by side and stops
+after some minutes; given again it goes on. Five PPO policies of PAC-Man small are mended in three rounds, with several
+processes each; all others are first studied and distilled once, on one core each. A policy that is done leaves a record
+in ``--out``, its rules and networks in ``--networks``. ``--only 'PacmanSmall-ppo-*'`` picks policies.
+
+``--trained ZOO`` plays policies that were trained further (``python -m experiments.train_zoo``) on the same seeds, and
+adds them to the records. ``--pack FILE`` packs what is not done yet, to go on elsewhere. ``--table`` prints the table
+from the records alone.
 
 All figures of a policy come from the same seeds, which chose nothing.
 """
@@ -12,54 +16,68 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
+import os
+import resource
+import shutil
+import signal
 import subprocess
 import sys
+import tarfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from legible.engines import InProcess
-from legible.environments import EnvironmentSpec
+from legible.engines import Engine, InProcess, LocalProcesses
+from legible.environments import EnvironmentSpec, resolve_names
 from legible.evaluation import Sample
 from legible.evaluation.statistics import Effect, paired
-from legible.evaluation.units import UNGUIDED, Setup, UnitResult, cut_into_units, run_units
-from legible.files import write_text
-from legible.play import stage_seeds
-from legible.policies import Policy, load_policy
+from legible.evaluation.units import UNGUIDED, Setup, UnitResult, cut_into_units, run_units, usual_rows
+from legible.files import read_json, write_json
+from legible.guidance import GuidedPolicy
+from legible.play import on_rows, stage_seeds
+from legible.policies import Policy, load_policy, with_choices
 from legible.policies.zoo import zoo_folder
 from legible.settings import PRESETS, MistakeSettings, StudySettings
-from legible.study import Study, settings_for
+from legible.study import settings_for
 from legible.study.distilling import distillation_settings_for
-from legible.study.mending import Mending, mend, study_steps
+from legible.study.mending import Mending, mend
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "networks"
-LEVELS = {
-    "PacmanSmall": ("dqn", "ppo"),
-    "PacmanMedium": ("dqn", "ppo"),
-    "PacmanOriginal": ("dqn", "ppo"),
-    "HighwayFast": ("dqn",),
-    "Roundabout": ("dqn",),
-}
+ROWS = (
+    ("PacmanSmall", "ppo"),
+    ("PacmanMedium", "ppo"),
+    ("PacmanOriginal", "ppo"),
+    ("HighwayFast", "dqn"),
+    ("Roundabout", "dqn"),
+    ("PacmanSmall", "dqn"),
+    ("PacmanMedium", "dqn"),
+    ("PacmanOriginal", "dqn"),
+)
 SEEDS = (0, 1, 2, 3, 4)
-ROUNDS = 3
+MENDED = ("PacmanSmall", "ppo")  # these are mended in three rounds at once
+ROUNDS, PROCESSES, COUNTED = 3, 3, 2  # processes of such a job, and for how many cores they count: they wait often
 COLUMNS = ("base", "guided", "distilled", "mended", "zoo's extended", "extended", "extended with rules")
+NOT_PACKED = ("unguided", "experiences.npz")  # large, and soon made again
+MOST_PACKED = 15_000_000
+LEAVE_SECONDS = 10.0
 MILLION = 1e6
+SEARCH_STEPS = 4_000_000  # fewer than a study takes by default: there are many studies
+SEED = 0
 
 
 @dataclass(frozen=True)
 class Job:
-    """One policy of the zoo."""
+    """One policy of the zoo, and in how many rounds it is mended."""
 
     level: str
     algorithm: str
     seed: int
+    rounds: int
 
     @property
     def name(self) -> str:
@@ -76,115 +94,165 @@ class Job:
         """Where it plays."""
         return EnvironmentSpec(f"legible/{self.level}-v0")
 
+    @property
+    def processes(self) -> int:
+        """In how many processes its episodes are played."""
+        return PROCESSES if self.rounds > 1 else 1
+
+    @property
+    def cores(self) -> int:
+        """For how many cores it counts."""
+        return COUNTED if self.rounds > 1 else 1
+
+    def is_done(self, out: Path) -> bool:
+        """Whether its record is there."""
+        file = out / f"{self.name}.json"
+        return file.exists() and int(read_json(file)["asked"]) >= self.rounds
+
 
 def all_jobs() -> list[Job]:
-    """Every policy of the table."""
-    return [Job(level, one, seed) for level, algorithms in LEVELS.items() for one in algorithms for seed in SEEDS]
+    """Every job, the most telling first."""
+    first = [Job(*row, seed, ROUNDS if row == MENDED else 1) for row in ROWS for seed in SEEDS]
+    return first + [Job(*row, seed, ROUNDS) for row in ROWS if row != MENDED for seed in SEEDS]
 
 
 # --- One policy ------------------------------------------------------------------------------------------------------
 
 
-class Seconds:
-    """Seconds that the parts of a job took, added up over all times that it was begun."""
+class Clock:
+    """Seconds of processor time that the parts of a job took, added up over all times that it was begun.
+
+    It is told how far the work is, as `legible.study.running.Progress`; what workers took is known at the end only.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.known: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
+        self.seconds: dict[str, float] = read_json(path) if path.exists() else {}
+        self._last = time.process_time()
 
-    @contextmanager
-    def of(self, part: str) -> Iterator[None]:
-        """Count a part."""
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.known[part] = self.known.get(part, 0.0) + time.perf_counter() - begin
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(self._path, json.dumps(self.known))
+    def __call__(self, stage: str, done: int, of: int) -> None:  # noqa: ARG002 (only when, and of what)
+        """Count what was done since the last time as part of a stage."""
+        now = time.process_time()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self._last = now
+
+    def keep(self) -> None:
+        """Write it down."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self("end", 0, 0)
+        self.seconds["workers"] = self.seconds.get("workers", 0.0) + used.ru_utime + used.ru_stime
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(self._path, self.seconds)
+
+    def keep_and_leave(self) -> None:
+        """Write it down and end the process, whatever it does: what it has played is kept."""
+        self.keep()
+        os._exit(1)
 
 
-def make_record(job: Job, folder: Path, settings: StudySettings, training_steps: int | None) -> dict[str, Any]:
+def make_record(job: Job, folder: Path, settings: StudySettings, networks: Path | None) -> dict[str, Any]:
     """Mend a policy, and play everything that the table needs on the same seeds."""
-    seconds = Seconds(folder / "seconds.json")
-    with seconds.of("mending"):
-        mending = mend(
-            folder / "mending",
-            job.environment,
-            job.policy,
-            rounds=ROUNDS,
-            settings=settings,
-            reports=False,
-            engine=InProcess(),
-        )
-    study = Study.open(folder / "mending" / "round-1", engine=InProcess())
-    results = _results(job, mending, study)
-    steps = _steps(mending, study)
-    if training_steps is not None:
-        for name, rules in (("extended", False), ("extended with rules", True)):
-            with seconds.of(name):
-                trained = _train(job, folder / name.replace(" ", "-"), study, training_steps or steps["mended"], rules)
-            if trained is not None:
-                results[name] = _play(study, load_policy(trained))
-                steps[name] = training_steps or steps["mended"]
+    clock = Clock(folder / "seconds.json")
+    signal.signal(signal.SIGTERM, lambda *_: clock.keep_and_leave())
+    engine: Engine = LocalProcesses(job.processes) if job.processes > 1 else InProcess()
+    mending = mend(
+        folder / "mending",
+        job.environment,
+        job.policy,
+        rounds=job.rounds,
+        seed=SEED,
+        settings=settings,
+        reports=False,
+        engine=engine,
+        progress=_telling(job, folder, clock, networks),
+    )
+    clock.keep()
+    results = _results(job, mending, folder / "mending" / "round-1" / "guided.safetensors")
+    first = mending.rounds[0]
+    steps = {
+        "guided": first.steps - (first.distilled["steps"] if first.distilled else 0),
+        "distilled": first.steps,
+        "mended": sum(one.steps for one in mending.rounds),
+    }
+    if job.rounds == 1:
+        del results["mended"], steps["mended"]
+    _keep_networks(job, folder, networks)
     return {
         "name": job.name,
         "level": job.level,
         "algorithm": job.algorithm,
         "policy": job.policy,
+        "asked": job.rounds,
         "rules": [found.rules for found in mending.rounds],
         "confirmed": [len(found.confirmed) for found in mending.rounds],
         "came_back": [len(found.came_back) for found in mending.rounds],
+        "distillation_rounds": [len(found.distilled["rounds"]) for found in mending.rounds if found.distilled],
+        "broken": [found.distilled["rules"]["broken"] for found in mending.rounds if found.distilled],
         "best": mending.best,
         "stopped": mending.stopped,
         "figures": {name: _figure(result) for name, result in results.items()},
         "against_base": {name: _effect(result, results["base"]) for name, result in results.items() if name != "base"},
-        "mended_against_distilled": _effect(results["mended"], results["distilled"]),
+        "rounds": [_effect(result, mending.results[0]) for result in mending.results[1:]],
+        "mended_against_distilled": _effect(results["mended"], results["distilled"]) if job.rounds > 1 else None,
         "steps": steps,
-        "seconds": seconds.known,
+        "seconds": {**clock.seconds, "processes": job.processes},
         "settings": asdict(settings),
     }
 
 
-def _results(job: Job, mending: Mending, study: Study) -> dict[str, UnitResult]:
+def _telling(job: Job, folder: Path, clock: Clock, networks: Path | None) -> Any:
+    """The clock, which also keeps the first round's rules for others as soon as they are known."""
+
+    def progress(stage: str, done: int, of: int) -> None:
+        clock(stage, done, of)
+        if stage == "distillation":
+            _keep_networks(job, folder, networks)
+
+    return progress
+
+
+def _keep_networks(job: Job, folder: Path, networks: Path | None) -> None:
+    """Copy rules and networks that are there to where they are kept."""
+    if networks is None or job.algorithm != "ppo":  # only those are trained further
+        return
+    place = networks / job.name
+    mending = folder / "mending"
+    found = [mending / "round-1" / "guided.safetensors", *sorted(mending.glob("network-*.safetensors"))]
+    for file in found:
+        if file.exists() and not (place / file.name).exists():
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place / f".{file.name}.part")
+            (place / f".{file.name}.part").replace(place / file.name)
+
+
+def _results(job: Job, mending: Mending, guided: Path) -> dict[str, UnitResult]:
     """Episodes on the seeds that chose nothing; what there is not is what it was made from."""
     base = mending.results[0]
-    rules = study.improvement.composition
     results = {
         "base": base,
-        "guided": _play(study, study.policy, rules) if len(rules) else base,
+        "guided": play(job, load_policy(guided)) if guided.exists() else base,
         "distilled": mending.results[min(1, len(mending.results) - 1)],
         "mended": mending.results[mending.best],
     }
     longer = zoo_folder() / job.level / job.algorithm / f"{job.seed}-extended.safetensors"
-    return {**results, "zoo's extended": _play(study, load_policy(longer))} if longer.exists() else results
+    return {**results, "zoo's extended": play(job, load_policy(longer))} if longer.exists() else results
 
 
-def _play(study: Study, policy: Policy, rules: Any = None) -> UnitResult:
+def play(job: Job, policy: Policy) -> UnitResult:
     """Play the seeds that mending quotes its figures from."""
-    episodes = distillation_settings_for(None, study.environment).final_episodes
-    seeds = stage_seeds(study.seed, "rounds", episodes, episodes)
-    setup: Setup = replace(study.setup(() if rules is None else (rules,)), policy=policy)
-    treatment = UNGUIDED if rules is None else 0
-    return run_units(setup, cut_into_units([treatment] * len(seeds), seeds, setup.play.unit_episodes))
-
-
-def _steps(mending: Mending, study: Study) -> dict[str, int]:
-    first = mending.rounds[0]
-    return {"guided": study_steps(study), "distilled": first.steps, "mended": sum(one.steps for one in mending.rounds)}
-
-
-def _train(job: Job, folder: Path, study: Study, steps: int, with_rules: bool) -> Path | None:
-    """Go on training; None where there are no rules to train with."""
-    from legible.training import read_rules, train  # noqa: PLC0415 (they need Stable-Baselines3)
-
-    if with_rules and not len(study.improvement.composition):
-        return None
-    done = folder / "policy.safetensors"
-    if not done.exists():
-        rules = read_rules(study.folder, job.environment) if with_rules else None
-        train(job.environment, job.algorithm, steps, job.seed, out=folder / "policy", start=job.policy, rules=rules)
-    return done
+    environment = job.environment
+    settings = settings_for(environment).play
+    episodes = distillation_settings_for(None, environment).final_episodes
+    seeds = stage_seeds(SEED, "rounds", episodes, episodes)
+    rules = (policy.rules,) if isinstance(policy, GuidedPolicy) else ()
+    network = policy.policy if isinstance(policy, GuidedPolicy) else policy
+    env = environment.make()
+    space = resolve_names(env).space
+    env.close()
+    player = with_choices(on_rows(network, environment), space)
+    setup = Setup(player, environment, rules, settings, usual_rows(settings))
+    treatment = 0 if rules else UNGUIDED
+    return run_units(setup, cut_into_units([treatment] * len(seeds), seeds, settings.unit_episodes))
 
 
 def _figure(result: UnitResult) -> dict[str, float]:
@@ -198,44 +266,89 @@ def _effect(result: UnitResult, base: UnitResult) -> dict[str, Any]:
     return {"mean": effect.mean, "low": effect.low, "high": effect.high}
 
 
+def add_trained(record: dict[str, Any], zoo: Path) -> bool:
+    """Add policies that were trained further to a record; returns whether there are some."""
+    job = Job(record["level"], record["algorithm"], int(record["name"].rsplit("-", maxsplit=1)[-1]), 1)
+    places = {"extended": "extended", "extended with rules": "rules"}
+    files = {
+        name: zoo / job.level / job.algorithm / f"{job.seed}-{ending}.safetensors" for name, ending in places.items()
+    }
+    found = {name: load_policy(file) for name, file in files.items() if file.exists()}
+    if not found:
+        return False
+    base = play(job, load_policy(job.policy))
+    results = {name: play(job, policy) for name, policy in found.items()}
+    record["figures"] |= {name: _figure(result) for name, result in results.items()}
+    record["against_base"] |= {name: _effect(result, base) for name, result in results.items()}
+    record["steps"] |= {name: policy.metadata["steps"] for name, policy in found.items()}
+    if len(results) == 2:
+        record["rules_against_extended"] = _effect(results["extended with rules"], results["extended"])
+    return True
+
+
 # --- All of them -----------------------------------------------------------------------------------------------------
 
 
 def run_all(jobs: Sequence[Job], arguments: argparse.Namespace) -> None:
-    """Run jobs in processes of their own, as many as there are workers, until all are done or time is up."""
+    """Run jobs in processes of their own until all are done or time is up; the first ones have precedence."""
     over = time.monotonic() + 60.0 * arguments.minutes
-    waiting = [job for job in jobs if not (arguments.out / f"{job.name}.json").exists()]
-    running: dict[str, subprocess.Popen[bytes]] = {}
+    waiting = [job for job in jobs if not job.is_done(arguments.out)]
+    running: dict[Job, subprocess.Popen[bytes]] = {}
     while (waiting or running) and time.monotonic() < over:
-        while waiting and len(running) < arguments.workers:
-            job = waiting.pop(0)
-            running[job.name] = subprocess.Popen(_command(job, arguments))
-        for name, process in list(running.items()):
+        busy = {job.name for job in running}
+        free = arguments.cores - sum(job.cores for job in running)
+        job = next((job for job in waiting if job.name not in busy), None)
+        if job is not None and job.cores <= free:
+            waiting.remove(job)
+            running[job] = subprocess.Popen(_command(job, arguments))
+            continue
+        for job, process in list(running.items()):
             if process.poll() is not None:
-                del running[name]
-                print(f"{name}: {'done' if process.returncode == 0 else 'failed'}", flush=True)
-        time.sleep(1.0)
+                del running[job]
+                print(f"{job.name}: {'done' if process.returncode == 0 else 'failed'}", flush=True)
+        time.sleep(0.5)
     for process in running.values():  # what they have done is kept
         process.terminate()
-        process.wait()
+    for process in running.values():
+        try:
+            process.wait(LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
     if waiting or running:
-        print(f"{len(waiting) + len(running)} policies are left; give the command again.", flush=True)
+        print(f"{len(waiting) + len(running)} jobs are left; give the command again.", flush=True)
 
 
 def _command(job: Job, arguments: argparse.Namespace) -> list[str]:
-    command = [sys.executable, "-m", "experiments.network_table", "--job", job.name, "--preset", arguments.preset]
-    command += ["--scratch", str(arguments.scratch), "--out", str(arguments.out)]
-    more = arguments.training_steps
-    return command if more is None else [*command, "--training-steps", str(more)]
+    command = [sys.executable, "-m", "experiments.network_table", "--job", job.name, "--rounds", str(job.rounds)]
+    command += ["--preset", arguments.preset, "--scratch", str(arguments.scratch), "--out", str(arguments.out)]
+    return command if arguments.networks is None else [*command, "--networks", str(arguments.networks)]
 
 
 def run_job(job: Job, arguments: argparse.Namespace) -> None:
     """Make the record of one policy."""
+    if job.rounds == 1:
+        os.nice(5)
     chosen = None if arguments.preset == "default" else PRESETS[arguments.preset]()
     settings = replace(settings_for(job.environment, chosen), mistakes=MistakeSettings(when="never"))
-    record = make_record(job, arguments.scratch / job.name, settings, arguments.training_steps)
+    if chosen is None:
+        settings = replace(settings, search=replace(settings.search, budget=SEARCH_STEPS))
+    record = make_record(job, arguments.scratch / job.name, settings, arguments.networks)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    write_text(arguments.out / f"{job.name}.json", json.dumps(record, indent=1) + "\n")
+    write_json(arguments.out / f"{job.name}.json", record)
+    figures = ", ".join(f"{name} {figure['mean']:.1f}" for name, figure in record["figures"].items())
+    print(f"{job.name}: {figures}", flush=True)
+
+
+def pack(jobs: Sequence[Job], arguments: argparse.Namespace) -> None:
+    """Pack the folders of jobs that are begun and not done, the first ones first, as far as they fit into one file."""
+    begun = [job for job in jobs if not job.is_done(arguments.out)]
+    with tarfile.open(arguments.pack, "w:gz") as archive:
+        for name in dict.fromkeys(job.name for job in begun):
+            folder = arguments.scratch / name
+            files = [file for file in folder.rglob("*") if file.is_file() and not set(file.parts) & set(NOT_PACKED)]
+            if arguments.pack.stat().st_size + sum(file.stat().st_size for file in files) <= MOST_PACKED:
+                for file in files:
+                    archive.add(file, file.relative_to(arguments.scratch))
 
 
 # --- The table -------------------------------------------------------------------------------------------------------
@@ -243,7 +356,7 @@ def run_job(job: Job, arguments: argparse.Namespace) -> None:
 
 def load_records(folder: Path) -> list[dict[str, Any]]:
     """Read all records."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    return [read_json(path) for path in sorted(folder.glob("*.json"))]
 
 
 def table(records: Sequence[dict[str, Any]]) -> str:
@@ -251,12 +364,11 @@ def table(records: Sequence[dict[str, Any]]) -> str:
     columns = [name for name in COLUMNS if any(name in record["figures"] for record in records)]
     more = ("gain kept", "three rounds better than one", "million steps", "minutes")
     lines = [f"| | policies | {' | '.join((*columns, *more))} |", "|---" * (2 + len(columns) + len(more)) + "|"]
-    for level, algorithms in LEVELS.items():
-        for algorithm in algorithms:
-            mine = [record for record in records if (record["level"], record["algorithm"]) == (level, algorithm)]
-            if mine:
-                cells = [*(_cell(mine, name) for name in columns), *_last_cells(mine)]
-                lines.append(f"| {level} {algorithm.upper()} | {len(mine)} | {' | '.join(cells)} |")
+    for level, algorithm in ROWS:
+        mine = [record for record in records if (record["level"], record["algorithm"]) == (level, algorithm)]
+        if mine:
+            cells = [*(_cell(mine, name) for name in columns), *_last_cells(mine)]
+            lines.append(f"| {level} {algorithm.upper()} | {len(mine)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -279,36 +391,54 @@ def _last_cells(records: Sequence[dict[str, Any]]) -> list[str]:
         for name in ("guided", "distilled")
     }
     kept = f"{100 * gains['distilled'] / gains['guided']:.0f} %" if gains["guided"] > 0 else ""
-    better = sum(record["mended_against_distilled"]["low"] > 0 for record in records)
+    mended = [record["mended_against_distilled"] for record in records if record["mended_against_distilled"]]
+    better = f"{sum(effect['low'] > 0 for effect in mended)} of {len(mended)}" if mended else ""
     steps = [record["steps"] for record in records]
     shown = " / ".join(
-        f"{np.mean([one[name] for one in steps]) / MILLION:.1f}" for name in ("guided", "distilled", "mended")
+        f"{np.mean([one[name] for one in steps if name in one]) / MILLION:.1f}"
+        for name in ("guided", "distilled", "mended")
+        if any(name in one for one in steps)
     )
-    minutes = np.mean([sum(record["seconds"].values()) / 60.0 for record in records])
-    return [kept, f"{better} of {len(records)}", shown, f"{minutes:.0f}"]
+    minutes = np.mean([processor_seconds(record) / 60.0 for record in records])
+    return [kept, better, shown, f"{minutes:.0f}"]
+
+
+def processor_seconds(record: dict[str, Any]) -> float:
+    """What a policy took on one core."""
+    return float(sum(value for name, value in record["seconds"].items() if name != "processes"))
 
 
 def main() -> None:
     """Run, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="*", help="Names of policies, such as 'PacmanSmall-ppo-*'.")
-    parser.add_argument("--workers", type=int, default=2, help="Policies side by side.")
-    parser.add_argument("--minutes", type=float, default=1e6, help="Minutes after which it stops.")
-    parser.add_argument("--scratch", type=Path, default=Path("networks"), help="Where studies and networks lie.")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="Where records lie.")
-    parser.add_argument("--preset", choices=("default", *PRESETS), default="default", help="Settings of the studies.")
-    parser.add_argument("--training-steps", type=int, help="Extended training, too; 0: as many steps as mending took.")
-    parser.add_argument("--table", action="store_true", help="Print the table from the records alone.")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="*", help="names of policies, such as 'PacmanSmall-ppo-*'")
+    parser.add_argument("--cores", type=int, default=2, help="cores to use")
+    parser.add_argument("--minutes", type=float, default=1e6, help="minutes after which it stops")
+    parser.add_argument("--scratch", type=Path, default=Path("networks"), help="where studies and networks lie")
+    parser.add_argument("--networks", type=Path, help="where rules and networks are kept")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where records lie")
+    parser.add_argument("--preset", choices=("default", *PRESETS), default="default", help="settings of the studies")
+    parser.add_argument("--trained", type=Path, help="a zoo with policies that were trained further")
+    parser.add_argument("--pack", type=Path, help="file for what is not done")
+    parser.add_argument("--table", action="store_true", help="print the table from the records alone")
     parser.add_argument("--job", help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    jobs = all_jobs()
     if arguments.table:
         print(table(load_records(arguments.out)), end="")
-        return
-    jobs = {job.name: job for job in all_jobs()}
-    if arguments.job:
-        run_job(jobs[arguments.job], arguments)
-        return
-    run_all([job for name, job in jobs.items() if fnmatch.fnmatch(name, arguments.only)], arguments)
+    elif arguments.trained:
+        for record in load_records(arguments.out):
+            if add_trained(record, arguments.trained):
+                write_json(arguments.out / f"{record['name']}.json", record)
+    elif arguments.job:
+        run_job(next(j for j in jobs if (j.name, j.rounds) == (arguments.job, arguments.rounds)), arguments)
+    else:
+        chosen = [job for job in jobs if fnmatch.fnmatch(job.name, arguments.only)]
+        if arguments.minutes > 0:
+            run_all(chosen, arguments)
+        if arguments.pack:
+            pack(chosen, arguments)
 
 
 if __name__ == "__main__":

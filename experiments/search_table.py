@@ -7,6 +7,7 @@ the records alone: ``--table`` only writes it.
 - `Job`, `read_jobs`: the policies of ``experiments/search.toml``.
 - `make_record`: studies one of them.
 - `table`: the records as Markdown.
+- `composition_figures`: what a composition is worth, as plain data.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import stats
 
+from experiments.side_by_side import run_side_by_side
+from experiments.table_cells import format_effect, format_figure, interval_over_policies
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.evaluation import References
@@ -93,11 +95,11 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
     lap("improvement")
     references = study.play_references()
     lap("references")
-    compositions = {"": _composition(improvement, references)}
+    compositions = {"": composition_figures(improvement, references)}
     for share in job.most_changed if "most_changed" in {f.name for f in fields(ImprovementSettings)} else ():
         smaller = replace(chosen.improvement, **{"most_changed": share})
         found = improve(study.setup(), evaluation, seed=study.seed, settings=smaller, run=study.runner("improvement"))
-        compositions[f"most changed {share:g}"] = _composition(found, references)
+        compositions[f"most changed {share:g}"] = composition_figures(found, references)
         lap(f"most changed {share:g}")
     return {
         **asdict(job),
@@ -123,7 +125,8 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
     }
 
 
-def _composition(found: Improvement, references: References) -> dict[str, Any]:
+def composition_figures(found: Improvement, references: References) -> dict[str, Any]:
+    """Return what a composition is worth on fresh seeds, as plain data."""
     best, effects = references.best, found.effects()
     return {
         "base": asdict(found.base),
@@ -174,13 +177,13 @@ def _row_line(row: str, kind: str, records: Sequence[Mapping[str, Any]]) -> str:
     cells = (
         f"{row}{', ' + kind if kind else ''}",
         len(found),
-        _figure(np.mean([one["base"]["mean"] for one in found])),
-        _figure(np.mean([one["guided"]["mean"] for one in found])),
-        f"{_figure(gains.mean())} {_interval(gains)}",
+        format_figure(np.mean([one["base"]["mean"] for one in found])),
+        format_figure(np.mean([one["guided"]["mean"] for one in found])),
+        f"{format_figure(gains.mean())} {interval_over_policies(gains)}",
         worse,
-        _figure(np.mean(worst)) if worst else "–",
+        format_figure(np.mean(worst)) if worst else "–",
         f"{100 * np.mean([one['changed'] for one in found]):.1f} %",
-        _figure(np.mean(references)) if references else "–",
+        format_figure(np.mean(references)) if references else "–",
         confirmed,
         ", ".join(map(str, used)),
     )
@@ -195,30 +198,19 @@ def _kind(source: str) -> str:
     return "mined" if source in {"mined", "alone"} else source if source == "searched" else "others"
 
 
-def _interval(values: np.ndarray) -> str:
-    if len(values) < 2:
-        return "(one policy)"
-    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return f"({_figure(values.mean() - half)} to {_figure(values.mean() + half)})"
-
-
 def _policy_line(record: Mapping[str, Any], kind: str, found: Mapping[str, Any]) -> str:
     gain = found["gain"]
     cells = (
         f"{record['row']} {record['seed']}",
         kind,
-        _figure(found["base"]["mean"]),
-        f"{_figure(gain['mean'])} ({_figure(gain['low'])} to {_figure(gain['high'])})",
+        format_figure(found["base"]["mean"]),
+        format_effect(gain),
         f"{100 * found['changed']:.1f} %",
         found["rule_sets"],
         f"{sum(record['seconds'].values()) / 60:.1f}",
         f"{sum(source['steps'] for source in record['sources']) / 1e6:.1f} M",
     )
     return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def _figure(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}"
 
 
 # --- Running ---------------------------------------------------------------------------------------------------------
@@ -228,31 +220,6 @@ def _work(job: Job, out: Path, studies: Path, settings: Mapping[str, Any]) -> No
     """Study one policy in this process, and write its record."""
     torch.set_num_threads(1)
     write_json(out / f"{job.name}.json", make_record(job, studies / job.name, settings))
-
-
-def run(
-    jobs: Sequence[Job], out: Path, studies: Path, settings: Mapping[str, Any], workers: int, minutes: float
-) -> None:
-    """Run jobs in processes, so many at a time; what is not done after some minutes is stopped, and can go on later."""
-    context = multiprocessing.get_context("spawn")
-    ends = time.monotonic() + 60 * minutes
-    waiting = list(jobs)
-    running: dict[str, Any] = {}
-    while (waiting or running) and time.monotonic() < ends:
-        while waiting and len(running) < workers:
-            job = waiting.pop(0)
-            process = context.Process(target=_work, args=(job, out, studies, settings), name=job.name)
-            process.start()
-            running[job.name] = process
-        for name, process in list(running.items()):
-            if not process.is_alive():
-                done = "done" if process.exitcode == 0 else f"failed with code {process.exitcode}"
-                print(f"{name}: {done}, {len(waiting)} waiting, {len(running) - 1} running", flush=True)
-                del running[name]
-        time.sleep(0.5)
-    for process in running.values():
-        process.terminate()
-        process.join()
 
 
 def main() -> None:
@@ -278,7 +245,8 @@ def main() -> None:
     for job in [job for job in missing if not job.is_there]:
         print(f"{job.row} {job.seed}: there is no policy {job.policy}; left out.")
     if not asked.table:
-        run([job for job in missing if job.is_there], asked.out, asked.studies, settings, asked.workers, asked.minutes)
+        there = {job.name: (job, asked.out, asked.studies, settings) for job in missing if job.is_there}
+        run_side_by_side(_work, there, workers=asked.workers, minutes=asked.minutes)
     order = {job.name: place for place, job in enumerate(sorted(read_jobs(asked.plan), key=_place(asked.plan)))}
     paths = sorted(asked.out.glob("*.json"), key=lambda path: order.get(path.stem, len(order)))
     text = table([json.loads(path.read_text(encoding="utf-8")) for path in paths])

@@ -25,6 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from legible.training.checkpoint import load_checkpoint, remove_checkpoint, save
 from legible.training.fleet import Fleet, FleetProgress
 from legible.training.plan import FleetPlan, Member, make_fleet, save_to_zoo
 from legible.training.presets import HIGHWAY_DQN, PACMAN_DQN, PACMAN_PPO, PACMAN_PPO_REWARD_SCALE, short_name
-from legible.training.rules import TrainingRules, read_rules
+from legible.training.rules import RuleSettings, TrainingRules, read_rules
 
 SEEDS = (0, 1, 2, 3, 4)
 MILLION = 1_000_000
@@ -52,6 +53,10 @@ def _scenarios(*names: str) -> tuple[EnvironmentSpec, ...]:
     return tuple(EnvironmentSpec(f"legible/{name}-v0") for name in names)
 
 
+def _ppo(level: str, millions: float) -> FleetPlan:
+    return FleetPlan(_levels(level), SEEDS, PACMAN_PPO, int(millions * MILLION), PACMAN_PPO_REWARD_SCALE)
+
+
 _SMALL_MEDIUM = FleetPlan(_levels("Small", "SmallNC", "Medium", "MediumNC"), SEEDS, PACMAN_DQN, int(2.5 * MILLION))
 _ORIGINAL = FleetPlan(_levels("Original", "OriginalNC"), SEEDS, PACMAN_DQN, 5 * MILLION)
 _ROADS = FleetPlan(_scenarios("Highway", "HighwayFast", "Merge", "Roundabout"), SEEDS, HIGHWAY_DQN, MILLION // 2)
@@ -63,14 +68,15 @@ GROUPS: dict[str, FleetPlan] = {
     "original-dqn": _ORIGINAL,
     "small-medium-dqn-extended": _SMALL_MEDIUM.extended_training(),
     "original-dqn-extended": _ORIGINAL.extended_training(),
-    "small-medium-ppo": FleetPlan(
-        _levels("Small", "Medium"), SEEDS, PACMAN_PPO, int(2.5 * MILLION), PACMAN_PPO_REWARD_SCALE
-    ),
+    "small-medium-ppo": replace(_ppo("Small", 2.5), environments=_levels("Small", "Medium")),
     "roads-dqn": _ROADS,
     "roads-dqn-extended": _ROADS.extended_training(),
     "intersection-dqn": _INTERSECTION,
     "intersection-dqn-extended": _INTERSECTION.extended_training(),
-    "original-ppo": FleetPlan(_levels("Original"), SEEDS, PACMAN_PPO, 5 * MILLION, PACMAN_PPO_REWARD_SCALE),
+    "original-ppo": _ppo("Original", 5),
+    "small-ppo-extended": _ppo("Small", 2.5).extended_training(),
+    "medium-ppo-extended": _ppo("Medium", 2.5).extended_training(),
+    "original-ppo-extended": _ppo("Original", 5).extended_training(),
 }
 
 
@@ -111,7 +117,8 @@ class Run:
         if arguments.steps is not None:
             plan = FleetPlan(**{**vars(plan), "total_steps": arguments.steps})
         if arguments.rules is not None:
-            plan = plan.training_with_rules([rules_of(member, arguments.rules) for member in plan.members])
+            rules = [rules_of(member, arguments.rules) for member in plan.members]
+            plan = plan.training_with_rules(rules, RuleSettings(margin=arguments.margin))
             self.group = f"{group}-rules"
         self.plan = plan
         # A stream of its own lets groups that are trained together share the GPU.
@@ -271,6 +278,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scratch", type=Path, help="where full checkpoints go (large)")
     parser.add_argument("--zoo", type=Path, default=Path("zoo"), help="where policies go and extended training begins")
     parser.add_argument("--rules", type=Path, help="folder of studies whose rules guide a further training")
+    parser.add_argument("--margin", type=float, help="hold these rules with a margin loss, too")
     parser.add_argument("--device", default="cuda" if on_gpu else "cpu")
     parser.add_argument("--backend", choices=("torch", "fused"), help="default: fused on a GPU")
     parser.add_argument("--fused", help="settings of the fused kernels: JSON, or a file with it")

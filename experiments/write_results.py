@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from experiments import network_table, others_table
 from experiments.facts import facts
 from legible.files import write_text
 from legible.reproduction import TablePlan, find_tables, table_from_records, write_tables
@@ -29,6 +30,27 @@ standard error between policies, which says how far another five policies may be
 full settings, "–" that nothing was to be run.
 """
 
+OTHERS_HEAD = """
+## Other policies
+Policies for well-known tasks, trained with `legible train` at three stages. `python -m experiments.other_policies`
+makes the [records](others) and [the same table with a line for each policy](others/table.md). "Wanting" policies
+return less than the known good return, by more than chance and by more than the study could detect; "found in": in so
+many of them something that changes at most half of the actions is better on fresh seeds. Random tests and random
+rules have the same environment steps: in how many policies they confirm something, and the mean of the largest
+effects. Minutes are those of one core; steps those of experiences, rule sets and the final figure.
+
+"""
+
+NETWORKS_HEAD = """
+## Networks without rules
+Of every policy, on the same seeds, which chose nothing: as it is, guided by its study's rules, the network that was
+distilled from that, the best network of three rounds, and trained further ("zoo's extended": as long again; the others
+for about as many steps as a study and a distillation take), without rules and with them. **±** is the standard error
+between policies. "Gain kept" is that of distilled over that of guided; steps are those of the study, of study and
+distillation, and of all rounds; minutes are those of one core, for studies and networks.
+
+"""
+
 
 def plans() -> list[TablePlan]:
     """The plans of all tables."""
@@ -45,14 +67,18 @@ def tables_page() -> str:
     """All tables, from the records."""
     parts = [HEAD]
     for plan in plans():
-        table = table_from_records(plan, HERE / "results").to_markdown()
-        parts.append(f"\n## {plan.name.capitalize()}: {plan.title}\n{table}\n![{plan.title}]({plan.name}.png)\n")
-    return "".join(parts)
+        shown = table_from_records(plan, HERE / "results").to_markdown()
+        parts.append(f"\n## {plan.name.capitalize()}: {plan.title}\n{shown}\n![{plan.title}]({plan.name}.png)\n")
+    networks = network_table.load_records(network_table.RESULTS)
+    if networks:
+        parts += [NETWORKS_HEAD, network_table.table(networks)]
+    return "".join([*parts, OTHERS_HEAD, others_table.row_table(others_table.load_records())])
 
 
 def main() -> None:
     """Write the tables' files and both pages."""
     write_tables(plans(), HERE / "results")
+    write_text(others_table.OUT / "table.md", others_table.table(others_table.load_records()))
     write_text(TABLES, tables_page())
     write_text(RESULTS, results_page())
 

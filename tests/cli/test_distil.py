@@ -122,6 +122,6 @@ def test_mend_in_one_folder(legible, place, tmp_path) -> None:
     assert told["networks"][1]["against_base"]["low"] > 0
     # Neither is a study taken for a mending, nor an empty composition distilled.
     wrong = legible("mend", tmp_path / "mended" / "round-1")
-    assert (wrong.code, "holds no mending that was begun" in wrong.err) == (2, True)
+    assert (wrong.code, "is no folder of a mending; give ENV and POLICY" in wrong.err) == (2, True)
     empty = legible("distil", tmp_path / "mended" / "round-2", "--out", tmp_path / "n.zip", "--trust")
     assert (empty.code, "so there is nothing to distil" in empty.err) == (2, True)

@@ -1,5 +1,6 @@
 """Search: what rule sets would change, by hand; and a weakness that no mined rule can tell."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from legible.features import FeatureSpace, deciles
 from legible.hypotheses import MeasuredEffect, Proposal, SourceInput, Trial, searched
 from legible.hypotheses.ladder import RUNGS, Candidate, Head, Ladder, SeenStates
 from legible.hypotheses.responses import RecordedStates, respond
+from legible.hypotheses.search import SMALL_LOT, rungs_for
 from legible.mining import Mining
 from legible.play import collect
 from legible.policies import load_policy
@@ -115,7 +117,7 @@ def drive(given: SourceInput, steps: int = 10) -> list[RuleSet]:
     source, tested = searched(given), []
     found = next(source)
     while isinstance(found, Trial):
-        tested += found.rule_sets if found.changes == RUNGS[0].changes else []
+        tested += found.rule_sets if found.changes == rungs_for(given)[0].changes else []
         found = source.send([measure(one) for one in found.rule_sets])
     assert isinstance(found, Proposal)
     assert set(found.rule_sets) <= set(tested)
@@ -136,11 +138,55 @@ def test_it_goes_on_from_what_did_best_and_tests_nothing_twice() -> None:
 
 
 def test_it_stops_when_the_budget_is_spent() -> None:
-    first, everything = (drive(known(budget, most_conditions=2)) for budget in (600, 10**9))
-    assert {len(found.rules[0]) for found in first} == {1}  # a first lot of 62 takes 620 steps
+    first, everything = (drive(known(budget, most_conditions=2)) for budget in (150, 10**9))
+    assert len(first) == SMALL_LOT  # they take 160 steps
     assert everything[: len(first)] == first
     assert len(everything) > len(first)
     assert drive(known(0)) == []
+
+
+def test_long_episodes_are_tried_in_small_lots() -> None:
+    """All 62 candidates would take more than twice the budget."""
+    given = known(10**6)
+    cost = rungs_for(replace(given, budget=0))[0].changes * round(float(given.experiences.lengths.mean()))
+    tested = drive(replace(given, budget=25 * cost), steps=cost)
+    assert SMALL_LOT <= len(tested) <= 25 + SMALL_LOT
+
+
+def test_rungs_are_lower_where_the_budget_is_small() -> None:
+    """The first look has 18 % of the budget; 256 candidates with 24 changed episodes each are to fit into it."""
+    given = known(10**9)
+    assert rungs_for(given) == RUNGS
+    episodes = replace(given.experiences, lengths=np.full_like(given.experiences.lengths, 100))
+    half = replace(given, experiences=episodes, budget=round(128 * 24 * 100 / 0.18))
+    assert [rung.changes for rung in rungs_for(half)] == [12, 48, 192, 768]
+    assert [rung.changes for rung in rungs_for(replace(half, budget=0))] == [6, 24, 96, 384]
+    equal = replace(half, experiences=replace(episodes, returns=np.zeros_like(episodes.returns)), budget=0)
+    assert [rung.changes for rung in rungs_for(equal)] == [3, 12, 48, 192]
+
+
+def test_steps_that_are_left_over_go_to_what_did_well() -> None:
+    ladder = Ladder(spread=100.0)
+    effects = [MeasuredEffect(mean, 3.0, 0.0, 20, 40) for mean in (12.0, 6.0, 9.0, -5.0)]
+    ladder.add([candidate(*(i == k for i in range(4))) for k in range(4)], effects)
+    assert [found.effect.mean for found in ladder.climbing(1, 9)] == [12.0]
+    assert [found.effect.mean for found in ladder.climbing(1, 9, most_share=1.0)] == [12.0, 9.0, 6.0]
+
+
+def test_longer_rules_are_drawn_where_no_short_one_gains_anything() -> None:
+    """A policy that is stuck: only a rule that speaks of two things at once frees it."""
+
+    def measure(found: RuleSet) -> MeasuredEffect:
+        gain = 5.0 if len(found.rules[0]) > 1 and found.rules[0].action == mirror_world.LEFT else 0.0
+        return MeasuredEffect(gain, 0.5, 0.5, 20, 40, 10)
+
+    source = searched(known(10**5, most_conditions=3))
+    found = next(source)
+    while isinstance(found, Trial):
+        found = source.send([measure(one) for one in found.rule_sets])
+    assert isinstance(found, Proposal)
+    assert found.rule_sets
+    assert all(len(one.rules[0]) > 1 for one in found.rule_sets)
 
 
 def test_the_same_seed_gives_the_same_search() -> None:

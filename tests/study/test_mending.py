@@ -129,6 +129,8 @@ def test_refusals(tmp_path, policy_file) -> None:
         mended(tmp_path / "m", mirror_world.policy())
     with pytest.raises(LegibleError, match="holds no mending that was begun; give ENV and POLICY"):
         mend(tmp_path / "m")
+    with pytest.raises(LegibleError, match="reads 5 features, but the environment shows 4"):
+        mend(tmp_path / "m", "CartPole-v1", policy_file, engine=InProcess())
     assert not (tmp_path / "m").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")

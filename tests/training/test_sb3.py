@@ -7,12 +7,13 @@ import json
 import pickle
 import zipfile
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from stable_baselines3 import DQN, PPO
+from stable_baselines3 import DQN, PPO, SAC, TD3
 
 from legible.environments import EnvironmentSpec
 from legible.policies import Activation, Layer, NetworkPolicy, OneHot, Plain, load_policy, save_policy
@@ -20,7 +21,8 @@ from legible.training.dqn import DqnSettings
 from legible.training.errors import TrainingError
 from legible.training.ppo import PpoSettings
 from legible.training.presets import HIGHWAY_DQN, PACMAN_DQN, PACMAN_PPO, preset
-from legible.training.sb3 import export_sb3, sb3_arguments, train
+from legible.training.sb3 import sb3_arguments, train
+from legible.training.sb3_export import export_sb3
 
 DQN_SETTINGS = DqnSettings(hidden=(16, 8), n_envs=2, buffer_size=500, learning_starts=50, gradient_steps=-1)
 PPO_SETTINGS = PpoSettings(hidden=(16, 8), n_envs=2, n_steps=32, batch_size=32, n_epochs=2)
@@ -221,6 +223,18 @@ def test_export_of_one_hot_observations(tmp_path, sizes: tuple[int, ...]) -> Non
     loaded = load_policy(tmp_path / "p.zip")
     rows = np.array([[min(i, size - 1) for size in sizes] for i in range(4)], np.float32)
     np.testing.assert_allclose(loaded.scores(rows), policy.scores(rows), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [SAC, TD3, PPO])
+def test_continuous_policies_act_the_same_when_exported(tmp_path, kind: Any) -> None:
+    original = kind("MlpPolicy", "Pendulum-v1", seed=0, device="cpu", policy_kwargs={"net_arch": [16, 8]})
+    original.save(tmp_path / "original.zip")
+    file = export_sb3(tmp_path / "original.zip", tmp_path / "again.zip")
+    states = np.random.default_rng(0).uniform(-1, 1, (50, 3)).astype(np.float32)
+    again = kind.load(file, device="cpu")
+    for one, two in zip(*(model.predict(states, deterministic=True)[0] for model in (original, again)), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-6)
+    assert load_policy(file).action_space == original.action_space
 
 
 def test_export_says_what_cannot_be(tmp_path) -> None:

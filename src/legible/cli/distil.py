@@ -61,7 +61,7 @@ def learning_settings(given: dict[str, Any]) -> DistillationSettings | None:
     metavar="FILE",
     type=PATH,
     required=True,
-    help="Where the network goes: .zip for Stable-Baselines3's DQN.load or PPO.load, or .safetensors.",
+    help="Where the network goes: .zip for Stable-Baselines3 (DQN, PPO, SAC or TD3), or .safetensors.",
 )
 @click.option(
     "--env", metavar="ENV", help="Where a guided policy plays. [default: the environment that its file names]"

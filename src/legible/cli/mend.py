@@ -60,6 +60,10 @@ def mend(choice: StudyChoice, rounds: int | None, reports: bool, **given: Any) -
 def _what(choice: StudyChoice) -> tuple[Path, dict[str, Any]]:
     """The folder, and what is mended there; nothing where the folder says it."""
     if choice.policy is None:
+        if not (Path(choice.target) / "mend.json").is_file():
+            raise LegibleError(
+                f"{choice.target!r} is no folder of a mending; give ENV and POLICY, or the folder of one."
+            )
         choice.refuse_making_options()
         if choice.trust:
             look_here_for_modules()

@@ -236,10 +236,9 @@ def zoo() -> None:
 @click.argument("file", metavar="FILE", type=PATH, help="The .zip or .safetensors file to write.")
 @verbose_option
 def export(policy: str, file: Path) -> None:
-    """Write a policy as a zip that Stable-Baselines3's DQN.load or PPO.load accepts, or as legible's own file.
+    """Write a policy as a zip that Stable-Baselines3 (DQN, PPO, SAC or TD3) loads, or as legible's own file.
 
-    Both hold feed-forward networks with discrete actions; a .safetensors file also holds how observations are
-    normalised.
+    A zip holds feed-forward networks; a .safetensors file also holds how observations are normalised.
     """
     if file.suffix == ".safetensors":
         from legible.policies import load_policy, save_policy  # noqa: PLC0415

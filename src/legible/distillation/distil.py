@@ -28,7 +28,7 @@ from legible.features import FeatureSpace
 from legible.formatting import confidence_interval, number
 from legible.guidance import GuidedPolicy
 from legible.play import check_studied, one_thread, stage_seeds
-from legible.policies import ActorPolicy, NetworkPolicy, Policy, save_normalisation, save_policy
+from legible.policies import ActorPolicy, NetworkPolicy, Normalisation, Policy, save_normalisation, save_policy
 from legible.settings import DistillationSettings, PlaySettings
 
 SUFFIXES = (".zip", ".safetensors")
@@ -313,10 +313,13 @@ def check_name(path: Path) -> None:
 def check_output(path: Path, policy: Policy) -> None:
     """Raise unless a network can be written to a file of this name."""
     check_name(path)
-    if path.suffix == ".zip" and not isinstance(policy, NetworkPolicy):
-        raise LegibleError(
-            f"{path}: only networks of discrete actions can be written as a zip of Stable-Baselines3; use .safetensors."
-        )
+    if path.suffix == ".zip":
+        from legible.training import TrainingError, check_exported  # noqa: PLC0415 (they need Stable-Baselines3)
+
+        try:
+            check_exported(policy)
+        except TrainingError as error:
+            raise LegibleError(f"{path}: cannot be a zip of Stable-Baselines3, use .safetensors ({error})") from error
 
 
 def write_network(policy: NetworkPolicy | ActorPolicy, path: Path) -> list[Path]:
@@ -330,8 +333,7 @@ def write_network(policy: NetworkPolicy | ActorPolicy, path: Path) -> list[Path]
         return [save_policy(policy, path)]
     from legible.training import export_sb3  # noqa: PLC0415 (it needs Stable-Baselines3, which few have)
 
-    assert isinstance(policy, NetworkPolicy)
     written = [export_sb3(replace(policy, normalisation=None), path)]
-    if policy.normalisation is not None:
+    if isinstance(policy.normalisation, Normalisation):
         written.append(save_normalisation(policy.normalisation, path.with_suffix(".normalisation.npz")))
     return written

@@ -5,7 +5,7 @@ candidates comes there: each rung costs as much as the others. What is promising
 few episodes show is mostly luck, and counts less the larger its standard error is beside the effects that rules usually
 have. Small effects that are known precisely do not win over large ones that are not known yet.
 
-- `RUNGS`: changed episodes and seeds of each rung.
+- `RUNGS`: changed episodes and seeds of each rung, a `Rung`.
 - `Candidate`: a rule set that may be tried; `Tested`: one that was; `Ladder`: all that were.
 - `SeenStates`, `overlaps`: which candidates would change nearly the same states.
 """
@@ -33,8 +33,8 @@ class Rung(NamedTuple):
 
 
 RUNGS = (Rung(24, 512), Rung(96, 1024), Rung(384, 2048), Rung(1536, 4096))
-CLIMBING = 3
-"""Of so many candidates on a rung at most one goes on to the next."""
+MOST_CLIMBING = 1 / 3
+"""Of the candidates on a rung at most this share goes on to the next, unless steps are left over."""
 USUAL_EFFECT = 0.05
 """An effect that rules usually have, in standard deviations of the returns."""
 UNSEEN_CHANGES = 4
@@ -94,11 +94,19 @@ class Ladder:
         """Learn what came of candidates on the first rung."""
         self.tested += [Tested(c, effect) for c, effect in zip(candidates, effects, strict=True)]
 
-    def climbing(self, rung: int, most: int) -> list[Tested]:
-        """Return those that are to come to a rung next: the most promising ones of the rung below, at most so many."""
+    @property
+    def has_gain(self) -> bool:
+        """Whether any candidate did better than the policy alone."""
+        return any(found.effect.mean > 0.0 for found in self.tested)
+
+    def climbing(self, rung: int, most: int, most_share: float = MOST_CLIMBING) -> list[Tested]:
+        """Return those that are to come to a rung next: the most promising ones of the rung below, at most so many.
+
+        At most a share of those that came to the rung below go further.
+        """
         below = [found for found in self.tested if found.rung == rung - 1]
         there = sum(found.rung >= rung for found in self.tested)
-        most = min(most, (len(below) + there) // CLIMBING - there)
+        most = min(most, int(most_share * (len(below) + there) + 1e-9) - there)
         ranked = self._ranked([found for found in below if found.effect.mean > 0.0], luck=1.0)
         return different(ranked, most, [found for found in self.tested if found.rung >= rung])
 

@@ -2,25 +2,28 @@
 
 Mined rules say what a policy already does somewhere. Searched ones are made of the features alone: every choice,
 enforced or blocked, where one condition holds, and mined rules without one of their conditions; then, of the best,
-longer, shorter, wider and narrower ones. Each is generalised through the relations.
+longer, shorter, wider and narrower ones. Where none of the first gains anything, longer ones are drawn at random. Each
+is generalised through the relations.
 
 What needs no playing comes first: a rule set that would change hardly any recorded state, or most of them, or nearly
 the same ones in the same way as another, is not played. What is left is tried in lots, on seeds that nothing else is
 judged on, and the best of them on more and more (`legible.hypotheses.ladder`), round after round, until the budget of
-environment steps is spent. Then the best ones that differ are proposed: they are tested like all other rule sets, on
+environment steps is spent. Where a small space of rules leaves steps over, more of what did well is tried on more
+seeds. Then the best ones that differ are proposed: they are tested like all other rule sets, on
 seeds that the search has not seen.
 
-- `searched`: the source; `Search`: makes candidates.
+- `searched`: the source; `Search`: makes candidates; `rungs_for`: the rungs that a budget is enough for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
-from legible.hypotheses.ladder import RUNGS, Candidate, Head, Ladder, SeenStates
+from legible.hypotheses.ladder import MOST_CLIMBING, RUNGS, Candidate, Head, Ladder, Rung, SeenStates
 from legible.hypotheses.responses import RecordedStates, respond
 from legible.hypotheses.source import Hypotheses, MeasuredEffect, Proposal, SourceInput, Trial, register_source
 from legible.hypotheses.vocabulary import Body, Vocabulary
@@ -28,12 +31,18 @@ from legible.relations import generalise_all
 from legible.rules import Polarity, Rule, RuleSet
 
 SEARCHED = "searched"
-LOT = 256  # candidates that are tried together on the first rung
+LOT = 256  # candidates that are tried together on the first rung, at most
 LARGER_LOT = 64  # the same on those above
+SMALL_LOT = 16  # on the first rung, even where the budget is not enough for them
 # How much of the budget may be spent after the rounds with one, two … conditions.
 SPENT = (0.45, 0.75, 0.9, 1.0)
 # How much of a round's budget may be spent after each rung.
 SPENT_ON_RUNGS = (0.4, 0.6, 0.8, 1.0)
+# A first look at so many candidates is worth more than a longer one at few: the rungs are lower where the budget is not
+# enough for it, down to a quarter; down to an eighth where no return differs from another, so that one that does is no
+# luck.
+FIRST_LOOK, LOWEST, LOWEST_OF_EQUAL = 256, 0.25, 0.125
+DRAWN = 2048  # longer rules that are drawn where no short one gains anything
 EQUAL = 0.95  # of two rule sets with the same head whose changed states overlap by more than this one is played
 
 
@@ -69,6 +78,21 @@ class Search:
             body = self._vocabulary.body(rule.conditions)
             if body is not None:
                 yield from ((some, (rule.polarity, rule.action)) for some in (body, *self._vocabulary.shorter(body)))
+
+    def drawn(self, count: int) -> list[Candidate]:
+        """Return candidates with two and more conditions that are drawn at random, of so many.
+
+        Where no rule with one condition gains anything, nothing says which of them to begin with. A policy that is
+        stuck may be freed by a rule that speaks of two things at once.
+        """
+        n_choices = len(self._known.experiences.space.actions)
+        polarities: tuple[Polarity, ...] = ("+", "-")
+        most = min(self._settings.most_conditions, len(self._vocabulary.spans_by_feature))
+        if most < 2:
+            return []
+        heads: list[Head] = [(polarity, a) for a in range(n_choices) for polarity in polarities]
+        bodies = [self._vocabulary.drawn(int(self._rng.integers(2, most + 1)), self._rng) for _ in range(count)]
+        return self._candidates((body, heads[int(self._rng.integers(len(heads)))]) for body in bodies)
 
     def around(self, best: Iterable[Candidate]) -> list[Candidate]:
         """Return candidates a small step away from some."""
@@ -119,58 +143,94 @@ def searched(known: SourceInput) -> Hypotheses:
     """Rule sets from a beam search over bodies of one and more conditions, within a budget of environment steps."""
     search = Search(known)
     ladder = Ladder(float(known.experiences.returns.std()))
-    spent, begun = 0, 0.0
     rounds = SPENT[: known.search.most_conditions]
+    climb = _Climb(ladder, rungs_for(known), float(known.experiences.lengths.mean()))
+    begun = 0.0
     for allowed in (share / rounds[-1] for share in rounds):
         budget = [known.budget * (begun + share * (allowed - begun)) for share in SPENT_ON_RUNGS]
         if begun == 0.0:
-            spent = yield from _try_all(ladder, search.first(), spent, budget[0])
+            yield from climb.try_all(search.first(), budget[0])
+        elif ladder.has_gain:
+            yield from climb.refine(search, known.search.beam, budget[0])
         else:
-            spent = yield from _refine(ladder, search, known.search.beam, spent, budget[0])
+            yield from climb.try_all(search.drawn(DRAWN), budget[0])
         for rung in range(1, len(RUNGS)):
-            spent = yield from _climb(ladder, rung, spent, budget[rung])
+            yield from climb.to(rung, budget[rung])
         begun = allowed
+    for rung in range(1, len(RUNGS)):
+        yield from climb.to(rung, known.budget, most_share=1.0)
     best = ladder.best(known.search.proposed, rung=1) or ladder.best(known.search.proposed)
     yield Proposal([found.candidate.rule_set for found in best], [found.effect for found in best])
 
 
-Spending = Generator[Trial, Sequence[MeasuredEffect], int]
-"""Yields trials and returns the environment steps that have been spent by now."""
+def rungs_for(known: SourceInput) -> tuple[Rung, ...]:
+    """Return the rungs that a budget is enough for: lower ones where it is small and episodes are long."""
+    seen, first_look = known.experiences, known.budget * SPENT[0] * SPENT_ON_RUNGS[0]
+    candidates = first_look / (RUNGS[0].changes * float(seen.lengths.mean()))
+    lowest = LOWEST if np.ptp(seen.returns) > 0.0 else LOWEST_OF_EQUAL
+    scale = min(1.0, max(lowest, candidates / FIRST_LOOK))
+    return tuple(Rung(round(scale * rung.changes), rung.seeds) for rung in RUNGS)
 
 
-def _try_all(ladder: Ladder, waiting: Sequence[Candidate], spent: int, allowed: float) -> Spending:
-    """Try candidates on the first rung, until so many steps are spent."""
-    for start in range(0, len(waiting), LOT):
-        if spent >= allowed:
-            break
-        lot = waiting[start : start + LOT]
-        effects = yield Trial([candidate.rule_set for candidate in lot], *RUNGS[0])
-        ladder.add(lot, effects)
-        spent += sum(effect.steps for effect in effects)
-    return spent
+Trials = Generator[Trial, Sequence[MeasuredEffect], None]
+"""Yields trials, and is sent the effects."""
 
 
-def _refine(ladder: Ladder, search: Search, beam: int, spent: int, allowed: float) -> Spending:
-    """Try what lies around the best candidates, then around those that come next, until so many steps are spent."""
-    parents = [found.candidate for found in ladder.parents()]
-    for start in range(0, len(parents), beam):
-        if spent >= allowed:
-            break
-        spent = yield from _try_all(ladder, search.around(parents[start : start + beam]), spent, allowed)
-    return spent
+class _Climb:
+    """Tries candidates on the rungs of a ladder, and counts the environment steps.
 
+    Parameters
+    ----------
+    ladder
+        Knows what was tried.
+    rungs
+        Changed episodes and seeds of each rung.
+    length
+        Steps of an episode, on average. Episodes that begin where guidance parts from the policy are shorter: what is
+        left over then is spent on the next lot.
+    """
 
-def _climb(ladder: Ladder, rung: int, spent: int, allowed: float) -> Spending:
-    """Let candidates come to a rung, the most promising ones first, until so many steps are spent."""
-    while spent < allowed:
-        lot = ladder.climbing(rung, LARGER_LOT)
-        if not lot:
-            break
-        effects = yield Trial([found.candidate.rule_set for found in lot], *RUNGS[rung])
-        for found, effect in zip(lot, effects, strict=True):
-            found.effect, found.rung = effect, rung
-        spent += sum(effect.steps for effect in effects)
-    return spent
+    def __init__(self, ladder: Ladder, rungs: Sequence[Rung], length: float) -> None:
+        self._ladder, self._rungs, self._length = ladder, rungs, length
+        self._spent = 0
+
+    def _affordable(self, rung: int, allowed: float) -> int:
+        """How many candidates can be tried on a rung until so many steps are spent."""
+        return int((allowed - self._spent) / (self._rungs[rung].changes * self._length))
+
+    def _trial(self, candidates: Sequence[Candidate], rung: int) -> Generator[Trial, Sequence[MeasuredEffect], Any]:
+        effects = yield Trial([candidate.rule_set for candidate in candidates], *self._rungs[rung])
+        self._spent += sum(effect.steps for effect in effects)
+        return effects
+
+    def try_all(self, waiting: Sequence[Candidate], allowed: float) -> Trials:
+        """Try candidates on the first rung, until so many steps are spent."""
+        start = 0
+        while start < len(waiting) and self._spent < allowed:
+            lot = waiting[start : start + min(LOT, max(SMALL_LOT, self._affordable(0, allowed)))]
+            self._ladder.add(lot, (yield from self._trial(lot, 0)))
+            start += len(lot)
+
+    def refine(self, search: Search, beam: int, allowed: float) -> Trials:
+        """Try what lies around the best candidates, then around those that come next, until so many steps are spent."""
+        parents = [found.candidate for found in self._ladder.parents()]
+        for start in range(0, len(parents), beam):
+            if self._spent >= allowed:
+                break
+            yield from self.try_all(search.around(parents[start : start + beam]), allowed)
+
+    def to(self, rung: int, allowed: float, most_share: float = MOST_CLIMBING) -> Trials:
+        """Let candidates come to a rung, the most promising ones first, until so many steps are spent.
+
+        At most a share of those on the rung below come there.
+        """
+        while self._spent < allowed:
+            lot = self._ladder.climbing(rung, min(LARGER_LOT, self._affordable(rung, allowed)), most_share)
+            if not lot:
+                break
+            effects = yield from self._trial([found.candidate for found in lot], rung)
+            for found, effect in zip(lot, effects, strict=True):
+                found.effect, found.rung = effect, rung
 
 
 register_source(SEARCHED, searched)

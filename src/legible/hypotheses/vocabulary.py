@@ -54,9 +54,15 @@ class Vocabulary:
         self._space, self._intervals = space, intervals
 
     @cached_property
+    def spans_by_feature(self) -> dict[int, tuple[Span, ...]]:
+        """The spans of every feature that has more than one."""
+        found = {feature: tuple(self._spans_of(feature)) for feature in range(len(self._space))}
+        return {feature: spans for feature, spans in found.items() if spans}
+
+    @cached_property
     def spans(self) -> tuple[Span, ...]:
         """The spans of which the shortest bodies are made."""
-        return tuple(span for feature in range(len(self._space)) for span in self._spans_of(feature))
+        return tuple(span for spans in self.spans_by_feature.values() for span in spans)
 
     def _spans_of(self, feature: int) -> Iterator[Span]:
         count = int(self._intervals.sizes[feature])
@@ -102,6 +108,12 @@ class Vocabulary:
                 return None
             spans.append(Span(c.feature, int(first[0]), int(last[0])))
         return tuple(sorted(spans))
+
+    def drawn(self, count: int, rng: np.random.Generator) -> Body:
+        """Draw a body with so many spans, of different features."""
+        chosen = sorted(rng.choice(list(self.spans_by_feature), count, replace=False).tolist())
+        spans = [self.spans_by_feature[feature] for feature in chosen]
+        return tuple(some[int(rng.integers(len(some)))] for some in spans)
 
     def longer(self, body: Body) -> Iterator[Body]:
         """Bodies with one more span, of a feature that the body does not speak of."""

@@ -241,6 +241,8 @@ def mend(
     with _locked(place), engine or LocalProcesses() as running:
         rounds = _claim(place, seed, distillation, rounds)
         work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, reports, study)
+        with _nothing_left_of_a_refusal(place):
+            work.study(1)
         found: list[MendedRound] = []
         stopped = ""
         while not stopped:
@@ -323,6 +325,17 @@ def _locked(place: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def _nothing_left_of_a_refusal(place: Path) -> Iterator[None]:
+    """Remove the folder where what was given is refused before there is a first study."""
+    try:
+        yield
+    except LegibleError:
+        if {one.name for one in place.iterdir()} <= {"lock", "mend.json"}:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 def _why_stopped(found: Sequence[MendedRound], rounds: int) -> str:
@@ -422,10 +435,11 @@ class _Work:
         study = self.study(1)
         prints = [study.fingerprint, *(sha256_of(file) for file in networks)]
         episodes = distillation_settings_for(self.distillation, study.environment).final_episodes
-        halves = []
-        for half in range(2):  # the first chooses the best, the second is quoted
-            seeds = stage_seeds(self.seed, "rounds", half * episodes, episodes)
-            halves.append([self._play(study, *pair, seeds) for pair in zip(policies, prints, strict=True)])
+        blocks = [stage_seeds(self.seed, "rounds", half * episodes, episodes) for half in range(2)]
+        tell = self._counting(2 * len(policies) * episodes)
+        pairs = list(zip(policies, prints, strict=True))
+        # The first half chooses the best, the second is quoted.
+        halves = [[self._play(study, *pair, seeds, tell) for pair in pairs] for seeds in blocks]
         best = int(np.argmax([float(np.nanmean(result.returns)) for result in halves[0]]))
         if best:
             shutil.copyfile(networks[best - 1], part := self.place / ".mended.part")
@@ -442,7 +456,20 @@ class _Work:
             getattr(importlib.import_module(module), function)(mending)
         return mending
 
-    def _play(self, study: Study, policy: Policy, fingerprint: str, seeds: Sequence[int]) -> UnitResult:
+    def _counting(self, of: int) -> Callable[[int], None]:
+        """Return what is told of episodes that were played and tells how many there were so far."""
+        played = 0
+
+        def tell(more: int) -> None:
+            nonlocal played
+            played += more
+            self.progress("rounds", played, of)
+
+        return tell
+
+    def _play(
+        self, study: Study, policy: Policy, fingerprint: str, seeds: Sequence[int], tell: Callable[[int], None]
+    ) -> UnitResult:
         play: PlaySettings = study.settings.play
         setup = Setup(
             with_choices(on_rows(policy, study.environment), study.space), study.environment, (), play, usual_rows(play)
@@ -456,7 +483,7 @@ class _Work:
             fingerprint=hashlib.sha256(fingerprint.encode()).hexdigest(),
             time_limit=study.settings.time_limit or None,
             stage="rounds",
-            on_episodes=lambda done: self.progress("rounds", done, len(seeds)),
+            on_episodes=tell,
         )
 
 

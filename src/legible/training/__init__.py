@@ -8,7 +8,8 @@
 - `networks`, `adam`, `replay`, `gradient_step`, `random_numbers`: what the algorithms are made of.
 - `fused`, `cuda_graphs`: the same on a GPU, in few launches.
 - `check_fused`: the fused kernels against double precision, and their times.
-- `sb3`, `sb3_checkpoint`, `sb3_rules`: one policy with Stable-Baselines3, and policies as its zip files.
+- `sb3`, `sb3_checkpoint`, `sb3_rules`: one policy with Stable-Baselines3.
+- `sb3_export`: policies as zip files of Stable-Baselines3.
 - `starting`: a trained policy to begin with; `rules`: rules that guide a training and fade out.
 - `continuous`: hyperparameters for continuous actions.
 """
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from legible.training.ppo import PpoFleet, PpoSettings
     from legible.training.presets import Preset, preset, short_name
     from legible.training.rules import RuleSettings, TrainingRules, read_rules
-    from legible.training.sb3 import TrainingResult, choose_algorithm, export_sb3, sb3_arguments, train
+    from legible.training.sb3 import TrainingResult, choose_algorithm, sb3_arguments, train
+    from legible.training.sb3_export import check_exported, export_sb3
     from legible.training.slots import FleetError, TrainingSlots, make_training_slots
     from legible.training.starting import StartingPoint, environment_of_start, read_start
 
@@ -62,6 +64,7 @@ __all__ = [
     "TrainingResult",
     "TrainingRules",
     "TrainingSlots",
+    "check_exported",
     "choose_algorithm",
     "environment_of_start",
     "evaluate_policy",
@@ -101,7 +104,8 @@ __getattr__ = lazy_names(
         "ppo": ("PpoFleet", "PpoSettings"),
         "presets": ("Preset", "preset", "short_name"),
         "rules": ("RuleSettings", "TrainingRules", "read_rules"),
-        "sb3": ("TrainingResult", "choose_algorithm", "export_sb3", "sb3_arguments", "train"),
+        "sb3": ("TrainingResult", "choose_algorithm", "sb3_arguments", "train"),
+        "sb3_export": ("check_exported", "export_sb3"),
         "starting": ("StartingPoint", "environment_of_start", "read_start"),
         "slots": ("FleetError", "TrainingSlots", "make_training_slots"),
     },

@@ -145,6 +145,8 @@ def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Pr
     0.01
     >>> preset("CartPole-v1", "dqn").settings.hidden
     (64, 64)
+    >>> preset("MountainCar-v0", "dqn").total_steps
+    120000
     >>> preset("Pendulum-v1", "sac").total_steps, preset("Pendulum-v1", "sac").long_steps
     (10000, 30000)
     """
@@ -156,7 +158,8 @@ def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Pr
         return own.get(algorithm) or _OTHER_CONTINUOUS[algorithm]
     domain = domain_of(env_id)
     shipped = load_by_name(domain.training)(env_id, algorithm) if domain is not None and domain.training else None
-    return shipped or Preset(DEFAULT_DQN if algorithm == "dqn" else DEFAULT_PPO, 100_000)
+    known = shipped or _DISCRETE.get(name, {}).get(algorithm)
+    return known or Preset(DEFAULT_DQN if algorithm == "dqn" else DEFAULT_PPO, 100_000)
 
 
 def pacman_preset(env_id: str, algorithm: Algorithm) -> Preset:
@@ -172,6 +175,48 @@ def highway_preset(env_id: str, algorithm: Algorithm) -> Preset | None:
     fits = algorithm == "dqn" and short_name(env_id).lower().startswith(HIGHWAY_SCENARIOS)
     return Preset(HIGHWAY_DQN, 500_000) if fits else None
 
+
+# --- Well-known tasks ------------------------------------------------------------------------------------------------
+
+_DISCRETE: Mapping[str, Mapping[Algorithm, Preset]] = {
+    # The goal is found by chance, seldom: what was found must be learned from soon, and often.
+    "mountaincar": {
+        "dqn": Preset(
+            DqnSettings(
+                learning_rate=4e-3,
+                buffer_size=10_000,
+                learning_starts=1000,
+                batch_size=128,
+                gamma=0.98,
+                train_freq=16,
+                gradient_steps=8,
+                target_update_interval=600,
+                exploration_fraction=0.2,
+                exploration_final_eps=0.07,
+                hidden=(256, 256),
+            ),
+            120_000,
+        ),
+    },
+    "lunarlander": {
+        "ppo": Preset(
+            PpoSettings(n_steps=1024, n_epochs=4, gamma=0.999, gae_lambda=0.98, ent_coef=0.01, n_envs=16), 500_000
+        ),
+    },
+    # A step tells nothing but its state: large steps of learning, and exploration for most of the training.
+    "frozenlake": {
+        "dqn": Preset(
+            DqnSettings(
+                learning_rate=1e-3,
+                buffer_size=20_000,
+                learning_starts=500,
+                target_update_interval=500,
+                exploration_fraction=0.5,
+            ),
+            60_000,
+        ),
+    },
+}
 
 # --- Continuous actions ----------------------------------------------------------------------------------------------
 

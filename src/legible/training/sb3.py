@@ -1,8 +1,8 @@
-"""One policy with Stable-Baselines3: training with presets, checkpoints and resuming; policies as its zip files.
+"""One policy with Stable-Baselines3: training with presets, checkpoints and resuming.
 
 - `train`: trains, goes on where a stopped training left off, writes a ``.zip`` and a ``.safetensors`` file. It can
   begin with a trained policy (the paper's extended training), and rules can guide it.
-- `export_sb3`: any policy that is a plain network as a zip that ``DQN.load`` or ``PPO.load`` accepts.
+- `sb3_arguments`: hyperparameters as Stable-Baselines3's arguments; `ARGUMENT_NAMES`: what it calls them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,15 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import torch
 from gymnasium import spaces
 from torch import nn
 
 from legible.environments import EnvironmentSpec
-from legible.errors import LegibleError
 from legible.imports import needs_extra
 from legible.play import environment_for, one_thread
 from legible.policies import (
     NetworkPolicy,
     Normalisation,
-    OneHot,
-    Plain,
     Policy,
     load_policy,
     save_normalisation,
@@ -48,7 +44,7 @@ from legible.training.presets import Algorithm, AnySettings, Preset, fitting_alg
 from legible.training.rules import RuleSettings, TrainingRules
 from legible.training.sb3_checkpoint import Checkpoint, Model, set_entropy_weight
 from legible.training.sb3_rules import guide_model, guided_class, let_critic_learn_first
-from legible.training.starting import StartingPoint, activation_class_of, read_start
+from legible.training.starting import StartingPoint, read_start
 
 with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"):
     from stable_baselines3 import DQN, PPO, SAC, TD3
@@ -101,6 +97,13 @@ _KINDS: dict[type[AnySettings], tuple[type[Model], tuple[str, ...]]] = {
     SacSettings: (SAC, (*_OFF_POLICY_NAMES, "ent_coef", "use_sde")),
     Td3Settings: (TD3, (*_OFF_POLICY_NAMES, "policy_delay", "target_policy_noise", "target_noise_clip")),
 }
+ARGUMENT_NAMES: dict[Algorithm, tuple[type[Any], tuple[str, ...]]] = {
+    "dqn": _KINDS[DqnSettings],
+    "ppo": _KINDS[PpoSettings],
+    "sac": _KINDS[SacSettings],
+    "td3": _KINDS[Td3Settings],
+}
+"""By algorithm: what is trained, and the names of its arguments."""
 _ACTING_EPISODES = 50  # policies without scores play one observation at a time
 _CRITIC_SHARE = 0.05  # of the training, in which critics that begin anew learn alone
 _ENTROPY_WEIGHT = 0.1  # of SAC at the start of an extended training where the policy's file does not tell it
@@ -481,104 +484,3 @@ def _save_normalisation(model: Model, stem: Path) -> Path | None:
     statistics = normalisation_of_vec_normalize(wrapper)
     assert isinstance(statistics, Normalisation)  # observations are rows of numbers
     return save_normalisation(statistics, file)
-
-
-class _SpacesOnly(gymnasium.Env[Any, Any]):
-    """An environment that has spaces and nothing else: what a model of Stable-Baselines3 needs to be built."""
-
-    def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
-        self.observation_space, self.action_space = observation_space, action_space
-
-
-def export_sb3(policy_path: str | os.PathLike[str] | NetworkPolicy, zip_path: str | os.PathLike[str]) -> Path:
-    """Write a policy as a zip that ``DQN.load`` (Q-values) or ``PPO.load`` (log-probabilities) accepts.
-
-    The spaces are those of the policy's environment where it can be made, else plain ones of the right size. Of a PPO
-    policy the files hold the actor only, so the critic in the zip is a fresh one: it plays the same, but training it
-    further begins with an ignorant critic.
-
-    Parameters
-    ----------
-    policy_path
-        The policy, or its file.
-    zip_path
-        Where to; the name must end in ``.zip``.
-    """
-    target = Path(zip_path)
-    if target.suffix != ".zip":
-        raise TrainingError(f"{target}: Stable-Baselines3 keeps models in .zip files, not '{target.suffix}'.")
-    policy = policy_path if isinstance(policy_path, NetworkPolicy) else load_policy(policy_path)
-    if hasattr(policy, "network"):
-        raise TrainingError(
-            f"{policy_path}: a guided policy has rules, which a zip of Stable-Baselines3 cannot hold. Play it with "
-            "legible ('legible play'), or export the network that it was made from."
-        )
-    if not isinstance(policy, NetworkPolicy):
-        raise TrainingError(f"{policy_path}: only plain networks can be exported, not a {type(policy).__name__}.")
-    if policy.normalisation is not None:
-        raise TrainingError(
-            f"{policy_path}: this policy normalises observations, which a zip of Stable-Baselines3 cannot hold."
-        )
-    model = _model_of(policy)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.stem}.part.zip")
-    model.save(part)
-    part.replace(target)
-    return target
-
-
-def _model_of(policy: NetworkPolicy) -> DQN | PPO:
-    kind = DQN if policy.kind == "values" else PPO
-    env = _SpacesOnly(*_spaces_of(policy))
-    hidden = [layer.n_outputs for layer in policy.layers[:-1]]
-    arguments = {
-        **_known_hyperparameters(policy.metadata, kind),
-        "policy_kwargs": {"net_arch": hidden, "activation_fn": activation_class_of(policy, "the policy")},
-    }
-    seed = policy.metadata.get("seed")
-    model: DQN | PPO = kind("MlpPolicy", env, seed=seed if isinstance(seed, int) else None, device="cpu", **arguments)
-    with torch.no_grad():
-        for modules in _modules_of(model):
-            linear = [module for module in modules if isinstance(module, nn.Linear)]
-            for module, layer in zip(linear, policy.layers, strict=True):
-                module.weight.copy_(torch.tensor(layer.weight))
-                module.bias.copy_(torch.tensor(layer.bias))
-    return model
-
-
-def _modules_of(model: DQN | PPO) -> list[list[nn.Module]]:
-    """The modules of every network that holds the policy's parameters."""
-    if isinstance(model, DQN):
-        return [list(model.q_net.q_net), list(model.q_net_target.q_net)]
-    return [[*model.policy.mlp_extractor.policy_net, model.policy.action_net]]
-
-
-def _known_hyperparameters(metadata: Mapping[str, Any], kind: type[DQN] | type[PPO]) -> dict[str, Any]:
-    """Those that the policy was trained with, where its metadata tell, so that training can go on."""
-    written = metadata.get("hyperparameters")
-    if not isinstance(written, Mapping):
-        return {"buffer_size": 1} if kind is DQN else {}
-    names = _DQN_NAMES if kind is DQN else _PPO_NAMES
-    return {name: written[name] for name in names if name in written}
-
-
-def _spaces_of(policy: NetworkPolicy) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-    """The spaces of the policy's environment, or plain ones of the same size."""
-    written = policy.metadata.get("environment")
-    arguments = written.get("arguments", {}) if isinstance(written, Mapping) else {}
-    if policy.env_id is not None:
-        try:
-            env = EnvironmentSpec(policy.env_id, arguments).make()
-        except LegibleError:
-            pass
-        else:
-            env.close()
-            return env.observation_space, env.action_space
-    actions = spaces.Discrete(policy.n_actions)
-    match policy.encoding:
-        case Plain():
-            return spaces.Box(-np.inf, np.inf, (policy.n_features,), np.float32), actions
-        case OneHot(sizes) if len(sizes) == 1:
-            return spaces.Discrete(sizes[0]), actions
-        case OneHot(sizes):
-            return spaces.MultiDiscrete(list(sizes)), actions

@@ -252,7 +252,7 @@ def _named_tensors(policy: Policy, algorithm: Algorithm, name: str) -> dict[str,
     assert isinstance(policy, ActorPolicy)
     head, body = policy.head, _linear_layers(policy.body)
     if isinstance(head, Certain):
-        layers = _linear_layers(head.net)
+        layers = body + _linear_layers(head.net)
         return {**_named("actor.mu", layers), **_named("actor_target.mu", layers)}
     if isinstance(head, Categories):
         return {**_named("mlp_extractor.policy_net", body), **_last("action_net", *_linear_layers(head.net))}

@@ -1,0 +1,144 @@
+"""Policies as zip files of Stable-Baselines3.
+
+- `export_sb3`: a feed-forward network as a zip that ``DQN.load``, ``PPO.load``, ``SAC.load`` or ``TD3.load`` accepts.
+- `check_exported`: whether it can be written so.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.policies import ActorPolicy, NetworkPolicy, OneHot, Plain, Policy, load_policy
+from legible.training.errors import TrainingError
+from legible.training.sb3 import ARGUMENT_NAMES
+from legible.training.sb3_checkpoint import Model
+from legible.training.starting import read_start
+
+_COMPARED = 64  # states in which a model must do what the policy does
+
+
+def export_sb3(
+    policy_path: str | os.PathLike[str] | NetworkPolicy | ActorPolicy, zip_path: str | os.PathLike[str]
+) -> Path:
+    """Write a policy as a zip that Stable-Baselines3 loads.
+
+    ``DQN.load`` takes Q-values, ``PPO.load`` log-probabilities and continuous actions that are cut off at their bounds,
+    ``SAC.load`` and ``TD3.load`` those that are stretched to them, with and without noise. The spaces are those of the
+    policy's environment where it can be made, else plain ones of the right size. Policies hold what acts only, so
+    critics in the zip are fresh ones: it plays the same, but training it further begins with ignorant critics.
+
+    Parameters
+    ----------
+    policy_path
+        The policy, or its file.
+    zip_path
+        Where to; the name must end in ``.zip``.
+    """
+    target = Path(zip_path)
+    if target.suffix != ".zip":
+        raise TrainingError(f"{target}: Stable-Baselines3 keeps models in .zip files, not '{target.suffix}'.")
+    own = isinstance(policy_path, NetworkPolicy | ActorPolicy)
+    policy = policy_path if own else load_policy(policy_path)
+    name = "the policy" if own else str(policy_path)
+    if hasattr(policy, "network"):
+        raise TrainingError(
+            f"{name}: a guided policy has rules, which a zip of Stable-Baselines3 cannot hold. Play it with legible "
+            "('legible play'), make a network of it ('legible distil'), or export the network that it was made from."
+        )
+    if not isinstance(policy, NetworkPolicy | ActorPolicy):
+        raise TrainingError(f"{name}: only plain networks can be exported, not a {type(policy).__name__}.")
+    if policy.normalisation is not None:
+        raise TrainingError(
+            f"{name}: this policy normalises observations, which a zip of Stable-Baselines3 cannot hold."
+        )
+    model = _model_of(policy)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.stem}.part.zip")
+    model.save(part)
+    part.replace(target)
+    return target
+
+
+def check_exported(policy: Policy) -> None:
+    """Raise unless a policy can be written as a zip, but for how it normalises observations."""
+    _model_of(replace(policy, normalisation=None) if isinstance(policy, NetworkPolicy | ActorPolicy) else policy)
+
+
+class _SpacesOnly(gymnasium.Env[Any, Any]):
+    """An environment that has spaces and nothing else: what a model of Stable-Baselines3 needs to be built."""
+
+    def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+
+
+def _model_of(policy: Policy) -> Model:
+    start = read_start(policy)
+    policy = start.policy
+    assert isinstance(policy, NetworkPolicy | ActorPolicy)
+    kind, names = ARGUMENT_NAMES[start.algorithm]
+    seed = policy.metadata.get("seed")
+    model: Model = kind(
+        "MlpPolicy",
+        _SpacesOnly(*_spaces_of(policy)),
+        seed=seed if isinstance(seed, int) else None,
+        device="cpu",
+        policy_kwargs=dict(start.architecture),
+        **_known_hyperparameters(policy.metadata, names),
+    )
+    start.fill(model.policy)
+    if isinstance(policy, ActorPolicy):
+        _check_same_actions(model, policy)
+    return model
+
+
+def _check_same_actions(model: Model, policy: ActorPolicy) -> None:
+    """Raise unless a model does what a policy does, in states that are drawn from its space."""
+    space = copy.deepcopy(policy.observation_space)
+    space.seed(0)
+    states = np.stack([np.asarray(space.sample()) for _ in range(_COMPARED)])
+    theirs, _ = model.predict(states, deterministic=True)
+    if not np.allclose(theirs, policy.predict(states)[0], rtol=1e-4, atol=1e-5):
+        raise TrainingError("the policy: Stable-Baselines3 has no network that does what this one does.")
+
+
+def _known_hyperparameters(metadata: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Those that the policy was trained with, where its metadata tell, so that training can go on."""
+    written = metadata.get("hyperparameters")
+    if not isinstance(written, Mapping):
+        return {"buffer_size": 1} if "buffer_size" in names else {}
+    return {name: written[name] for name in names if name in written}
+
+
+def _spaces_of(policy: NetworkPolicy | ActorPolicy) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+    """The spaces of the policy, those of its environment, or plain ones of the same size."""
+    if isinstance(policy, ActorPolicy):
+        return policy.observation_space, policy.action_space
+    written = policy.metadata.get("environment")
+    arguments = written.get("arguments", {}) if isinstance(written, Mapping) else {}
+    if policy.env_id is not None:
+        try:
+            env = EnvironmentSpec(policy.env_id, arguments).make()
+        except LegibleError:
+            pass
+        else:
+            env.close()
+            return env.observation_space, env.action_space
+    actions = spaces.Discrete(policy.n_actions)
+    match policy.encoding:
+        case Plain():
+            return spaces.Box(-np.inf, np.inf, (policy.n_features,), np.float32), actions
+        case OneHot(sizes) if len(sizes) == 1:
+            return spaces.Discrete(sizes[0]), actions
+        case OneHot(sizes):
+            return spaces.MultiDiscrete(list(sizes)), actions

@@ -1,0 +1,102 @@
+"""The program of the table of networks: its jobs, what it packs and what its table says."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from experiments import network_table
+from experiments.network_table import Job, add_trained, all_jobs, pack, play, table
+from legible.files import write_json
+from legible.policies import load_policy, save_policy
+from legible.settings import DistillationSettings
+
+FEW = DistillationSettings(final_episodes=6)
+
+
+def record(seed: int, figures: dict[str, float], mended: float | None = None) -> dict[str, Any]:
+    base = figures["base"]
+    return {
+        "name": f"PacmanSmall-ppo-{seed}",
+        "level": "PacmanSmall",
+        "algorithm": "ppo",
+        "asked": 1 if mended is None else 3,
+        "figures": {name: {"mean": mean, "error": 1.0, "episodes": 10} for name, mean in figures.items()},
+        "against_base": {name: {"mean": mean - base} for name, mean in figures.items() if name != "base"},
+        "mended_against_distilled": None if mended is None else {"mean": mended, "low": mended - 1.0},
+        "steps": {"guided": 10_000_000, "distilled": 11_000_000},
+        "seconds": {"search": 60.0, "distillation": 30.0, "workers": 90.0, "processes": 3},
+    }
+
+
+def test_the_most_telling_jobs_come_first_and_every_policy_is_mended_in_the_end() -> None:
+    jobs = all_jobs()
+    assert [job.name for job in jobs[:5]] == [f"PacmanSmall-ppo-{seed}" for seed in range(5)]
+    assert {job.rounds for job in jobs[:5]} == {3}
+    assert {job.rounds for job in jobs[5:40]} == {1}
+    assert len({job.name for job in jobs if job.rounds == 3}) == 40
+
+
+def test_the_table_has_means_over_policies_and_the_share_of_the_gain_that_is_kept() -> None:
+    one = record(0, {"base": 500.0, "guided": 900.0, "distilled": 880.0, "mended": 990.0}, mended=20.0)
+    two = record(1, {"base": 700.0, "guided": 900.0, "distilled": 860.0, "mended": 860.0}, mended=0.0)
+    header, _, row = table([one, two]).splitlines()
+    assert [cell.strip() for cell in header.split("|")][3:7] == ["base", "guided", "distilled", "mended"]
+    assert [cell.strip() for cell in row.split("|")][1:-1] == [
+        "PacmanSmall PPO",
+        "2",
+        "600 ± 100",
+        "900 ± 0",
+        "870 ± 10",
+        "925 ± 65",
+        "90 %",  # (380 + 160) of (400 + 200)
+        "1 of 2",
+        "10.0 / 11.0",
+        "3",
+    ]
+
+
+def test_packed_is_what_is_not_done_without_what_is_soon_made_again(tmp_path) -> None:
+    jobs = [Job("PacmanSmall", "ppo", seed, 3) for seed in (0, 1)]
+    for job in jobs:
+        study = tmp_path / "scratch" / job.name / "mending" / "round-1"
+        for name in ("study.json", "experiences.npz", "units/a.npz", "unguided/b.npz"):
+            (study / name).parent.mkdir(parents=True, exist_ok=True)
+            (study / name).write_text(name)
+    write_json(tmp_path / "PacmanSmall-ppo-0.json", {"asked": 3})
+    assert [job.is_done(tmp_path) for job in jobs] == [True, False]
+    assert not Job("PacmanSmall", "ppo", 0, 4).is_done(tmp_path)
+    pack(jobs, argparse.Namespace(out=tmp_path, scratch=tmp_path / "scratch", pack=tmp_path / "p.tgz"))
+    with tarfile.open(tmp_path / "p.tgz") as archive:
+        names = archive.getnames()
+    assert sorted(names) == [f"PacmanSmall-ppo-1/mending/round-1/{name}" for name in ("study.json", "units/a.npz")]
+
+
+@pytest.fixture
+def _few_episodes(monkeypatch) -> None:
+    monkeypatch.setattr(network_table, "distillation_settings_for", lambda *_: FEW)
+
+
+@pytest.mark.usefixtures("_few_episodes")
+def test_policies_that_were_trained_further_play_the_same_seeds(tmp_path) -> None:
+    """The same network under another name has the same figures, and differs from itself by nothing."""
+    job = Job("PacmanSmall", "ppo", 2, 1)
+    policy = load_policy(job.policy)
+    place = tmp_path / "PacmanSmall" / "ppo"
+    place.mkdir(parents=True)
+    save_policy(policy, place / "2-extended.safetensors")
+    returns = play(job, policy).returns
+    made = record(2, {"base": float(returns.mean())})
+    assert add_trained(made, tmp_path)
+    assert made["figures"]["extended"]["mean"] == pytest.approx(float(np.mean(returns)))
+    assert made["against_base"]["extended"]["mean"] == 0.0
+    assert made["steps"]["extended"] == policy.metadata["steps"]
+    assert not add_trained(record(3, {"base": 0.0}), tmp_path)
