@@ -68,6 +68,7 @@ def report(browser: Browser, study: Path) -> None:
     address = (study / "report.html").resolve().as_uri()
     desk = open_page(browser, address, 1180, 1080)
     desk.screenshot(path=HERE / "report.png")
+    desk.evaluate("document.querySelector('nav').style.position = 'static'")  # it would lie over tall pictures
     replay = desk.locator("#weaknesses details.weak[open] .player, #watch .player").first
     replay.screenshot(path=HERE / "report-replay.png")
     desk.locator("#weaknesses details.weak").first.screenshot(path=HERE / "report-weakness.png")

@@ -168,3 +168,7 @@ names_twice.feature_names = ("row", "row")  # type: ignore[attr-defined]
 def raises(observation: Any, info: Any, env: Any) -> dict[str, float]:
     """A function that fails."""
     return {"row": 1.0 / 0.0}
+
+
+def nothing(observation: Any, info: Any, env: Any) -> None:
+    """A function that forgot to return."""

@@ -153,10 +153,25 @@ def test_help_of_a_command_shows_its_own_options_first() -> None:
         ("legible run CartPole-v1 p.zip --evaluation.ep", "plain,--evaluation.episodes"),
         ("legible run CartPole-v1 p.zip --mining.criterion ", "plain,purity"),
         ("legible relations show legible/PacmanSmall-v0 tu", "plain,turn"),
+        ("legible relations show tu", "plain,turn"),
+        ("legible run legible/PacmanSmall-v0 zoo : PacmanSmall/dqn/0 --relations tu", "plain,turn"),
+        ("legible run CartPole-v1 zo", "plain,zoo:"),
+        ("legible run CartPole-v1 zoo : PacmanSmall/dqn/", "plain,PacmanSmall/dqn/0"),  # as bash splits words
+        ("legible run CartPole-v1 zoo :", "plain,PacmanSmall/dqn/0"),
+        ("legible run CartPole-v1 mod", "file,mod"),
+        ("legible report my-st", "plain,my-studies/one"),
+        ("legible compare my-studies/one my-studies/", "plain,my-studies/two"),
     ],
 )
-def test_tab_completes(monkeypatch, words: str, found: str) -> None:
+def test_tab_completes(monkeypatch, tmp_path, words: str, found: str) -> None:
+    for name in ("one", "two"):
+        (tmp_path / "my-studies" / name).mkdir(parents=True)
+        (tmp_path / "my-studies" / name / "study.json").touch()
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("_LEGIBLE_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
-    assert found in legible().stdout.splitlines()
+    told = legible().stdout.splitlines()
+    assert found in told
+    # A shell that is told of files or folders forgets all words.
+    assert len(told) == 1 or {line.partition(",")[0] for line in told} == {"plain"}

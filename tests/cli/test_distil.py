@@ -1,15 +1,13 @@
 """``legible distil`` and ``legible mend`` as a person types them."""
 
 import json
-import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 import mirror_world
 from flawed_network import save_flawed_network
-from legible import GuidedPolicy, cli, load_policy
+from legible import GuidedPolicy, load_policy
 from legible.play import one_thread
 from legible.rules import RuleSet, parse_rule
 
@@ -37,25 +35,6 @@ final_episodes = 40
 [references]
 episodes = 20
 """
-
-
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def legible(monkeypatch, capsys):
-    def call(*words: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["legible", *map(str, words)])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        said = capsys.readouterr()
-        return Said(int(left.value.code or 0), said.out, said.err)
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,10 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from flawed_network import save_flawed_network
-from legible import cli
 from legible.environments import EnvironmentSpec
 from legible.features import FeatureSpace
 from legible.guidance import GuidedPolicy
@@ -22,27 +20,6 @@ from play import spaces_environments
 from play.spaces_environments import make_model
 
 HERE = spaces_environments.__name__
-
-
-class Said(NamedTuple):
-    """What a command said."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def legible(monkeypatch, capsys):
-    def call(*words: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["legible", *map(str, words)])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        said = capsys.readouterr()
-        return Said(int(left.value.code or 0), said.out, said.err)
-
-    return call
 
 
 def saved(folder: Path, algorithm: str, name: str, file: str = "model.zip") -> Path:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import gymnasium
 import numpy as np
@@ -47,12 +46,6 @@ random_tests = 3
 """
 
 
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 class Broken(mirror_world.MirrorWorld):
     """Fails in the middle of some episodes, from when it is told to."""
 
@@ -72,19 +65,6 @@ class Forgetful(mirror_world.MirrorWorld):
         observation = super()._observe()
         observation[4] = np.random.random()  # noqa: NPY002 (the mistake that is looked for)
         return observation
-
-
-@pytest.fixture
-def legible(monkeypatch, capsys):
-    def call(*words: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["legible", *map(str, words)])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        said = capsys.readouterr()
-        return Said(int(left.value.code or 0), said.out, said.err)
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -606,6 +586,13 @@ def test_check_finds_an_environment_fit(legible) -> None:
     assert done.code == 0
     assert "CartPole-v1 is fit for a study." in done.out
     assert "same seed, same episode" in done.out
+
+
+def test_check_knows_randomness_that_comes_later(legible) -> None:
+    said = legible("check", "legible/PacmanSmall-v0")
+    assert "seeds make a difference: episodes start in the same state and go different ways" in said.out
+    frozen = legible("check", "FrozenLake-v1", "--arg", "is_slippery=false")
+    assert "there is nothing to test (try --play.epsilon 0.05)" in frozen.out
 
 
 def test_check_finds_what_is_random_without_a_seed(legible) -> None:

@@ -532,7 +532,9 @@ def test_known_packages_are_imported_when_asked_for() -> None:
 
 def test_a_package_that_is_missing_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
-    with pytest.raises(UnfitEnvironmentError, match=r"belongs to the package ale_py.*pip install 'ale-py'"):
+    with pytest.raises(
+        UnfitEnvironmentError, match=r"belongs to the package ale_py.*pip install 'legible-rl\[atari\]'"
+    ):
         EnvironmentSpec("ALE/NoSuchGame-v5").make()
 
 

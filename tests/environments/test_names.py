@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
-from gymnasium.wrappers import FlattenObservation, FrameStackObservation, TimeLimit
+from gymnasium.wrappers import FlattenObservation, FrameStackObservation, TimeAwareObservation, TimeLimit
 
 from legible.environments import EnvironmentSpec, UnfitEnvironmentError, feature_space_of, resolve_names
 from legible.features import FeatureSpace
@@ -41,11 +41,47 @@ def test_who_decided_is_told() -> None:
 
 
 def test_names_of_a_domain_that_a_wrapper_has_made_unfit_are_passed_over() -> None:
-    stacked = FlattenObservation(FrameStackObservation(gymnasium.make("CartPole-v1"), 2))
-    assert resolve_names(stacked) == (FeatureSpace.unnamed(8, 2), "nobody")
-    own = FlattenObservation(FrameStackObservation(Renamed(gymnasium.make("CartPole-v1")), 2))
-    with pytest.raises(UnfitEnvironmentError, match="the environment names 4 features, but observations have 8"):
+    timed = TimeAwareObservation(gymnasium.make("CartPole-v1"))
+    assert resolve_names(timed) == (FeatureSpace.unnamed(5, 2), "nobody")
+    own = TimeAwareObservation(Renamed(gymnasium.make("CartPole-v1")))
+    with pytest.raises(UnfitEnvironmentError, match="the environment names 4 features, but observations have 5"):
         resolve_names(own)
+
+
+def test_stacked_frames_are_named_after_the_steps_they_come_from() -> None:
+    stacked = FrameStackObservation(gymnasium.make("CartPole-v1"), 2)
+    space, source = resolve_names(TimeLimit(FlattenObservation(stacked), 10))
+    assert space.names[:5] == ("cart.position.1ago", *[f"{name}.1ago" for name in space.names[5:]], "cart.position")
+    assert (space.features[2].words, source) == ("the pole's angle 1 step ago", "the environment")
+    observation, _ = stacked.reset(seed=0)
+    later = stacked.step(1)[0]
+    named = dict(zip(space.names, later.ravel(), strict=True))
+    assert named["pole.angle.1ago"] == observation[1][2]
+    assert named["pole.angle"] == later[1][2]
+    own = resolve_names(FrameStackObservation(Renamed(gymnasium.make("CartPole-v1")), 3)).space
+    assert own.names[:4] == tuple(f"{name}.2ago" for name in OWN.names)
+
+
+class Named(Scripted):
+    """An environment that tells what its actions mean, as Atari games do."""
+
+    meanings = ("NOOP", "FIRE")
+
+    def get_action_meanings(self) -> list[str]:
+        return list(self.meanings)
+
+
+@pytest.mark.parametrize("meanings", [("NOOP",), ("GO", "GO"), ("a b", "c")])
+def test_actions_are_called_as_the_environment_calls_them(meanings, monkeypatch) -> None:
+    assert resolve_names(Named()).space.action_names == ("NOOP", "FIRE")
+    monkeypatch.setattr(Named, "meanings", meanings)  # too few, not different, no names for rules
+    assert resolve_names(Named()).space.action_names == ("action0", "action1")
+
+
+def test_actions_of_grids_have_names() -> None:
+    pytest.importorskip("minigrid")
+    env = EnvironmentSpec("MiniGrid-Empty-5x5-v0", {}, ("minigrid.wrappers:FlatObsWrapper",)).make()
+    assert resolve_names(env).space.action_names == ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 
 
 def test_a_namesake_gets_no_names() -> None:

@@ -65,8 +65,8 @@ def test_what_it_costs_is_said_in_the_same_breath_as_the_gain() -> None:
     made = improvement(BASE, GUIDED)
     told = conclude(study(verdict(WALLS, 1.0)), made)
     assert told.headline == (
-        "The policy is weak in one way: four rules raise the mean return from 21.2 to 52.8 (+31.6, 95 % CI +29.4 to "
-        "+33.8), changing 10 % of its actions; but the worst tenth falls from 5 to −30."
+        "The policy is weak in one way: four rules raise the mean return from 21.2 to 52.8 (95 % CI +29.4 to +33.8), "
+        "but the worst tenth falls from 5 to −30; 10 % of its actions change."
     )
     assert told.sentences[0] == "Also worse: returns below 0 rise from 0 % to 10 %."
 
@@ -92,6 +92,17 @@ def test_success_is_defined_and_what_is_cut_off_has_not_failed() -> None:
     assert found.success == "An episode succeeds when all food is eaten."
     assert "does not say" in weigh_deployment(improvement(BASE)).success
     assert any("cuts off 25 %" in sentence for sentence in found.not_tested)
+
+
+def test_how_it_stands_to_what_counts_as_solved() -> None:
+    told = weigh_deployment(improvement(BASE, GUIDED), solved=40.0).success
+    assert told.endswith(
+        "Its makers call this environment solved from a mean return of 40 on: the policy alone is below that and "
+        "guided, it is above that."
+    )
+    assert "solved" not in weigh_deployment(improvement(BASE, GUIDED)).success
+    alone = weigh_deployment(improvement(BASE), solved=float(BASE.mean())).success
+    assert alone.endswith("the policy alone may be on either side of that.")
 
 
 def test_without_a_guided_policy_there_is_only_the_policy_alone() -> None:

@@ -29,16 +29,20 @@ def test_what_to_try_next_depends_on_what_was_tried() -> None:
     def steps(settings: StudySettings, **known: bool) -> str:
         return " ".join(look_ahead(TESTED, settings, **{"has_relations": True, "has_mistakes": True, **known}).steps)
 
-    assert "without --preset quick" in steps(StudySettings.quick())
-    assert "without --preset quick" not in steps(StudySettings())
+    assert "less than one does by default" in steps(StudySettings.quick())
+    assert "less than one does by default" not in steps(StudySettings())
     assert "--sources mined,searched" in steps(replace(StudySettings(), sources="mined"))
     assert "--search.budget" in steps(replace(StudySettings(), sources="mined,searched"))
     assert "Write relations" in steps(StudySettings(), has_relations=False)
     assert "legible mistakes" in steps(StudySettings(), has_mistakes=False)
     assert "legible mistakes" not in steps(StudySettings())
+    assert steps(StudySettings(), is_bad=True).startswith("Train it further: ")
 
 
 def test_where_every_episode_returns_the_same_nothing_can_have_been_missed() -> None:
     same = study(replace(NOTHING, detectable=0.0, changed_episodes=9), asked=False)
     (told,) = look_ahead(same, StudySettings(), has_relations=True, has_mistakes=True).seen
     assert told.startswith("Every episode returns the same, guided or not.")
+    steps = look_ahead(same, StudySettings(), has_relations=True, has_mistakes=True).steps
+    assert steps[0].startswith("Make it harder")
+    assert not any("Play more" in step or "Search longer" in step for step in steps)

@@ -8,7 +8,7 @@ import pytest
 from explanation.test_explanation import WALLS, study, verdict
 from legible.evaluation import PlayedBlocks, QuotedReference, Reference, References, Sample, find_objective
 from legible.evaluation.statistics import paired
-from legible.explanation import imitated_reference, is_repair, verdict_sentence
+from legible.explanation import Conclusion, conclude, imitated_reference, is_repair, verdict_sentence
 from legible.improvement import Improvement
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
@@ -137,11 +137,35 @@ def test_what_returns_more_is_told_before_what_may_return_as_much() -> None:
 
 def test_a_policy_that_never_succeeds_is_told_so_first() -> None:
     text = told(improvement(72.0, success=0.0), {RANDOM: 10.0})
-    assert text.startswith("The policy never succeeds, in none of 20 episodes. The only rule set tested looked like")
+    assert text.startswith("The policy never succeeds in 20 episodes. The only rule set tested looked like")
     assert "more than random play" not in text
     assert "guided or not" in told(improvement(72.0, 80.0, success=0.0), {RANDOM: 10.0})
     never = replace(DOUBTED, base=replace(DOUBTED.base, success=0.0, episodes=7))
-    assert verdict_sentence(never).startswith("The policy never succeeds, in none of 7 episodes. ")
+    assert verdict_sentence(never).startswith("The policy never succeeds in 7 episodes. ")
+
+
+def test_a_policy_that_does_not_solve_the_environment_is_told_so_first() -> None:
+    def first(made: Improvement, solved: float, evaluation=DOUBTED) -> Conclusion:
+        return conclude(evaluation, made, references(made, {RANDOM: -200.0}), solved=solved)
+
+    bad = first(improvement(-104.0), 200.0)
+    assert bad.headline == "The policy does not solve the environment: it returns −104 on average, solved is 200."
+    assert "No weakness" not in bad.text
+    assert "more than random play" in bad.text
+    assert first(improvement(243.0), 200.0).headline.startswith("No weakness is confirmed")
+    # A repair is told first, whether or not it solves the environment.
+    assert first(improvement(72.0, 190.0), 200.0, CONFIRMED).headline.startswith("The policy is weak in one way")
+
+
+def test_a_perfect_policy_is_told_so_first() -> None:
+    made = improvement(500.0)
+    same = replace(made.final_blocks.base, returns=np.full(20, 500.0))
+    made = replace(made, final_blocks=PlayedBlocks(made.final_blocks.setup, made.final_blocks.seeds, (same,)))
+    found = study(verdict(WALLS, 0.0, confirmed=None, p=0.5))
+    assert conclude(found, made).headline == (
+        "No weakness was found, and the policy returns 500 in every episode: the only rule set tested does not raise "
+        "the mean return for certain."
+    )
 
 
 def test_a_tie_with_a_constant_choice_is_told() -> None:
@@ -163,7 +187,7 @@ def test_a_policy_better_than_all_references_is_told_so_at_the_end() -> None:
         "play, returns 22."
     )
     text = told(improvement(500.0, 510.0), {RANDOM: 22.0}, CONFIRMED)
-    assert text.startswith("The policy is weak in one way: four rules raise the mean return from 500 to 510 (+10, ")
+    assert text.startswith("The policy is weak in one way: four rules raise the mean return from 500 to 510 (95 % CI +")
     assert is_repair(improvement(500.0, 510.0), references(improvement(500.0, 510.0), {RANDOM: 22.0}))
     assert not is_repair(improvement(500.0))
 

@@ -26,6 +26,11 @@ def values(expression: str, *steps: tuple[float, int], actions: tuple[str, ...] 
     return found
 
 
+def test_names_with_numbers_need_no_quotes() -> None:
+    made = DerivedFeatures.of(["goal.0", "image.3.5"], {"x": "goal.0 - image.3.5 * 2.5 + 'goal.0'"}, ())
+    assert made.compute([[3.0, 2.0]], made.new_memory(1), FIRST)[0, 0] == 1.0
+
+
 WALK = ((8.0, 0), (6.0, 1), (5.0, 1), (7.0, 0))
 
 
@@ -87,7 +92,7 @@ def test_derived_features_may_use_each_other_in_any_order() -> None:
         ("gpa * 2", r"derived feature 'x' = 'gpa \* 2': there is no feature called 'gpa'\. Did you mean 'gap'\?"),
         ("gap /", r"derived feature 'x': 'gap /' cannot be read: invalid syntax\."),
         ("gap / 0", r"it divides by zero\."),
-        ("chnage(gap)", r"there is no function 'chnage'\. Did you mean 'change'\?"),
+        ("chnage(gap)", r"there is no function 'chnage'\. Did you mean 'change'\?$"),
         ("open('file')", r"there is no function 'open'\."),
         ("().__class__", r"is nothing that this language knows\."),
         ("[gap for gap in gap]", r"is nothing that this language knows\."),

@@ -702,6 +702,9 @@ def test_a_slight_tilt_is_slight():
 def test_too_little_play_tells_nothing():
     for answer in check_cart(episodes=2):
         assert answer.verdict == "cannot tell"
+        needed = int(re.search(r"about (\d+) episodes would tell", answer.note)[1])
+        assert 100 <= needed <= 1000
+    assert "cannot tell" not in {answer.verdict for answer in check_cart(episodes=needed)}
     for answer in check_cart('pair = { from = "place", to = "place", plus = 50.0 }', episodes=20):
         assert answer.verdict == "cannot tell"
         assert "lie where random play has been" in answer.note

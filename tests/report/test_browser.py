@@ -235,6 +235,35 @@ def test_weaknesses_open_with_their_own_replay(open_report) -> None:
         cards.nth(1).locator("canvas").first.wait_for()
 
 
+def test_conditions_light_up_as_they_hold_and_lead_to_the_weakness(open_report) -> None:
+    tab = open_report()
+    player = tab.page.locator(".player").first
+    player.get_by_role("button", name="next moment").click()
+    lamps = player.locator(".side.guided .lamps")
+    assert lamps.locator(".lamp").count() == lamps.locator(".lamp.on").count() > 0
+    assert lamps.inner_text().startswith("The rule: ")
+    lit = {tab.page.evaluate(f"""() => {{
+        const player = document.querySelector(".player").player;
+        player.show({step});
+        return document.querySelectorAll(".player .side.guided .lamp.on").length;
+    }}""") for step in range(30)}  # fmt: skip
+    assert len(lit) > 1
+    lamps.get_by_role("link").click()
+    assert "#weakness-" in tab.page.url
+    assert tab.page.locator(f"{'#' + tab.page.url.partition('#')[2]}").get_attribute("open") is not None
+
+
+def test_a_tap_tells_what_a_figure_means(open_report) -> None:
+    tab = open_report()
+    chips = tab.page.locator("#weaknesses details.weak[open] .chips").first
+    chip = chips.locator(".chip").first
+    chip.click()
+    told = tab.page.locator("#weaknesses details.weak[open] .chip-help").first
+    assert told.inner_text() == f"{chip.inner_text()}: {chip.get_attribute('title')}."
+    chip.click()
+    assert told.is_hidden()
+
+
 def test_features_are_shown_where_nothing_can_be_drawn(open_report, mirror, tmp_path) -> None:
     tab = open_report(path=write_report(mirror, tmp_path / "report.html"))
     replay = tab.page.evaluate("JSON.parse(document.getElementById('replays').textContent)[0]")

@@ -198,6 +198,19 @@ def test_marks_of_a_replay_are_the_steps_that_guidance_changed(pacman_study) -> 
         json.dumps(replay)
 
 
+def test_conditions_of_a_replay_hold_where_its_rules_step_in(pacman_study) -> None:
+    blocks = pacman_study.improvement.final_blocks
+    chosen = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=True)
+    for replay in make_replays(pacman_study, blocks, chosen, 0):
+        for side in replay["sides"]:
+            for mark in side["marks"]:
+                for rule in mark[3]:
+                    changes = side["holds"][rule]
+                    assert len(changes) == len(replay["parts"][rule]["when"])
+                    assert all(sum(step <= mark[0] for step in steps) % 2 == 1 for steps in changes)
+        assert all(words["does"].startswith(("go", "do not", "stop", "avoid")) for words in replay["parts"])
+
+
 def test_random_actions_are_told_from_interventions(pacman_study) -> None:
     from legible.report.replays import _random_actions
 

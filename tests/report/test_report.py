@@ -123,6 +123,7 @@ def test_before_you_deploy(pacman_study, pacman_report) -> None:
         assert str(loss.seed) in text
     for sentence in told.not_tested:
         assert sentence in text
+    assert "What next?" in text
 
 
 def test_a_card_shows_each_rule_with_how_often_it_is_kept(pacman_study) -> None:
@@ -172,6 +173,32 @@ def test_nothing_found_is_no_dead_end(tmp_path) -> None:
         == study.improvement.final_blocks.seeds[int(study.improvement.final_blocks.base.returns.argmin())]
     )
     assert all(len(replay["sides"]) == 1 for replay in worst)
+
+
+def test_cards_steps_and_replays_lead_to_each_other(pacman_study, pacman_report) -> None:
+    findings = gather(pacman_study)
+    text = pacman_report.read_text()
+    joined = [(number, card.joined) for number, card in enumerate(findings.cards, start=1) if card.joined]
+    assert joined
+    for number, step in joined:
+        assert findings.steps[step - 1].weakness == number
+        assert findings.steps[step - 1].badge == "kept"
+        assert f'<tr id="step-{step}">' in text
+        assert f'<a href="#step-{step}">used in the guided policy</a>' in text
+        assert f'<a href="#weakness-{number}">weakness {number}</a>' in text
+    shown = [findings.replays[k] for k in findings.composition_replays]
+    assert {number for replay in shown for number in replay["weaknesses"]} & {number for number, _ in joined}
+
+
+def test_words_are_explained_where_they_first_stand(pacman_report) -> None:
+    text = pacman_report.read_text()
+    body = text[text.index("<body>") :]
+    assert "rule set</b> is a rule that the policy follows somewhere" in body
+    assert body.index("<b>rule set</b>") < body.index('id="deploy"')
+    assert body.index("<b>q</b> is the share of false alarms") < body.index("q on fresh seeds")
+    # What a mouse finds by hovering, a finger finds by tapping.
+    assert '<span class="chip"' not in body
+    assert "adds to the mean return" in body
 
 
 def test_the_report_needs_nothing_else(pacman_report) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,7 +165,7 @@ def test_numbers_are_rounded_but_stay_apart() -> None:
     assert describe_condition(Condition(0, 12.3451, 12.3458), speed) == "the speed is above 12.345 and at most 12.346"
     assert describe_condition(Condition(0, -INFINITY, 123456.0), speed) == "the speed is at most 123\u202f456"
     assert describe_condition(Condition(0, float(below(5.0)), INFINITY), speed) == "the speed is at least 5"
-    assert describe_condition(Condition(0, float(above(0.0)), INFINITY), speed).startswith("the speed is above 1")
+    assert describe_condition(Condition(0, float(above(0.0)), INFINITY), speed) == "the speed is above 0"
     assert describe_condition(Condition.equals(0, 0.0), speed) == "the speed is 0"
 
 
@@ -294,3 +295,17 @@ def test_actions_with_prepositions_are_named_as_doing_them() -> None:
         0: "changing to the lane on the left",
         2: "changing to the lane on the right",
     }
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (-2.25e-6, 2.83e-6, "the climb is nearly 0"),
+        (-0.04, -2.25e-6, "the climb is above −0.04 and below 0"),
+        (-3.3e-6, np.inf, "the climb is at least 0"),
+        (2.0e-6, np.inf, "the climb is above 0"),
+        (-np.inf, 2.0e-6, "the climb is at most 0"),
+    ],
+)
+def test_ends_that_are_zero_but_for_the_last_bits_are_zero(low: float, high: float, words: str) -> None:
+    assert describe_condition(Condition(0, low, high), Feature("vy", words="the climb")) == words

@@ -77,12 +77,13 @@ def test_what_the_first_lot_takes_is_not_taken_for_playing(monkeypatch) -> None:
 
         def play(_: Setup, unit: Unit) -> SimpleNamespace:
             clock[0] += next(took)
-            return SimpleNamespace(lengths=np.full(len(unit), 7))
+            return SimpleNamespace(lengths=np.full(len(unit), 7), returns=np.full(len(unit), 500.0))
 
         monkeypatch.setattr(module, "play_unit", play)
         found = measure_rate(SETUP, seconds=1.0)
         assert next(took, None) is None
         assert found.length == pytest.approx(7.0)
+        assert found.is_varied == (len(lots) == 2)  # of one episode that is not known
         return found.episodes
 
     assert rate(30.0, 0.5, 0.5, 2.0) == 4 / 2.0  # compiling, one episode twice, and four
@@ -107,4 +108,13 @@ def test_a_search_is_in_the_estimate() -> None:
     assert with_it.episodes["search"] == 5000 / 20  # episodes of twenty steps
     assert with_it.without("evaluate").episodes.get("search") is None
     without = estimate(SETUP, replace(SETTINGS, sources="mined"), InProcess(), 9, rate=rate)
-    assert with_it.seconds - without.seconds == 250 / 10.0
+    # Forty rule sets that the search proposes are tested like others, and half of them look like weaknesses.
+    assert with_it.episodes["screening"] - without.episodes["screening"] == 40 * 10
+    assert with_it.episodes["confirmation"] - without.episodes["confirmation"] == 2 * 20 * 20
+
+
+def test_where_every_episode_returns_the_same_nothing_is_expected_to_be_found() -> None:
+    settings = replace(SETTINGS, sources="mined,searched", search=SearchSettings(budget=5000))
+    found = estimate(SETUP, settings, InProcess(), 9, rate=Rate(10.0, 200.0, is_varied=False)).episodes
+    assert (found["screening"], found["confirmation"], found["explanation"]) == (10 * 10, 0, 0)
+    assert found["composition"] == 30  # the unguided policy

@@ -219,9 +219,10 @@ def test_features_of_a_function_are_asked_of_the_environment(tmp_path: Path) -> 
         ("no_such_module:missing", r"cannot be imported \(ModuleNotFoundError"),
         ("info:row,colum", r"info has no 'colum' \(it holds row, column, words\)\. Did you mean 'column'"),
         ("info:row,row", r"the name 'row' stands there twice"),
-        ("info:words", r"'a thing' is no number"),
+        ("info:words", r"--features info:words: feature 'words' is 'a thing', which is no number"),
+        ("seen_worlds:nothing", r"returned nothing; it must return named numbers"),
         ("entries:row", r"observations are Box.*, which has no entries"),
-        ("row", r"write entries:NAME,NAME, info:NAME,NAME or the MODULE:FUNCTION"),
+        ("row", r"write entries:NAME,NAME, info:NAME,NAME, objects or the MODULE:FUNCTION"),
     ],
 )
 def test_what_goes_wrong_is_said_in_one_line(tmp_path: Path, features: str, error: str) -> None:

@@ -37,7 +37,7 @@ PANELS: dict[str, tuple[click.Command, ...]] = {
 @click.group(
     panels=[click.RichCommandPanel(title, [str(c.name) for c in commands]) for title, commands in PANELS.items()],
     context_settings={"help_option_names": ["--help", "-h"]},
-    epilog="Tab completes commands, options, environments, relations and zoo:NAME after "
+    epilog="Tab completes commands, options, environments, relations, studies and zoo:NAME after "
     "'eval \"$(_LEGIBLE_COMPLETE=bash_source legible)\"' (or zsh_source, fish_source) in your shell's start-up file.",
 )
 @click.version_option(__version__, message="legible %(version)s", help="Say the version.")

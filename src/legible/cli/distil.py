@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from legible.cli.choice import environment_spec, look_here_for_modules
+from legible.cli.completion import complete_study
 from legible.cli.drawing import Bars, out, print_json, say, table
 from legible.cli.options import (
     PATH,
@@ -55,7 +56,12 @@ def learning_settings(given: dict[str, Any]) -> DistillationSettings | None:
 
 
 @click.command
-@click.argument("source", metavar="STUDY|GUIDED", help="The folder of a study, or the file of a guided policy.")
+@click.argument(
+    "source",
+    metavar="STUDY|GUIDED",
+    help="The folder of a study, or the file of a guided policy.",
+    shell_complete=complete_study,
+)
 @click.option(
     "--out",
     metavar="FILE",

@@ -43,9 +43,9 @@ def tell(text: str, *, markup: bool = False) -> None:
 
 
 def say(text: str) -> None:
-    """Remark something that is no result; lines break as in `tell`."""
-    console = Console(stderr=True, highlight=False)
-    console.print(text, soft_wrap=not console.is_terminal)
+    """Remark something that is no result, above the bars if there are some; lines break as in `tell`."""
+    console = Bars.drawn_on or Console(stderr=True)
+    console.print(text, soft_wrap=not console.is_terminal, highlight=False)
 
 
 def complain(text: str) -> None:
@@ -100,6 +100,9 @@ class _RateColumn(TextColumn):
 class Bars:
     """Progress of stages: call it as ``bars(stage, done, of)``. Bars in a terminal, a line a stage elsewhere."""
 
+    drawn_on: Console | None = None
+    """The console of bars that are being drawn: what is printed past it would leave copies of them behind."""
+
     def __init__(self, *, quiet: bool = False) -> None:
         console = Console(stderr=True)
         self._bars = Progress(
@@ -114,10 +117,9 @@ class Bars:
         self._lines = not quiet and not console.is_terminal
         self._tasks: dict[str, tuple[TaskID, float]] = {}
         self._ended: set[str] = set()
-        self.rates: dict[str, float] = {}
-        """Episodes a second that stages played, or steps; only those that ended after some seconds."""
 
     def __enter__(self) -> Self:
+        Bars.drawn_on = self._bars.console
         self._bars.start()
         return self
 
@@ -127,6 +129,7 @@ class Bars:
         if error is None:
             self._settle()
         self._bars.stop()
+        Bars.drawn_on = None
 
     def __call__(self, stage: str, done: int, of: int) -> None:
         """Draw how far a stage is."""
@@ -151,7 +154,6 @@ class Bars:
             self._bars.update(task, visible=False)
             return
         self._ended.add(stage)
-        self.rates[stage] = of / seconds
         if self._lines:
             what = "steps" if stage in _NOT_EPISODES else "episodes"
             say(f"{stage}: {number(of)} {what} in {duration(seconds)}")

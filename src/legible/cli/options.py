@@ -45,14 +45,16 @@ _ENV = "Environment: an id, such as CartPole-v1, or module:factory."
 # --- One at a time ---------------------------------------------------------------------------------------------------
 
 
-def env_argument(metavar: str = "ENV", more_help: str = "", *, required: bool = True) -> Callable[[Command], Command]:
+def env_argument(
+    metavar: str = "ENV", more_help: str = "", *, required: bool = True, shell_complete: Any = complete_env
+) -> Callable[[Command], Command]:
     """ENV, and what else can stand in its place."""
     return click.argument(
         "env",
         metavar=metavar,
         required=required,
         help=f"{_ENV} {more_help}".strip(),
-        shell_complete=complete_env,
+        shell_complete=shell_complete,
     )
 
 
@@ -126,7 +128,8 @@ def features_option(command: Command) -> Command:
     return click.option(
         "--features",
         metavar="WHAT",
-        help="What rules see, if not the observation: MODULE:FUNCTION, info:NAME,… or entries:NAME,… of a Dict.",
+        help="What rules see, if not the observation: MODULE:FUNCTION, info:NAME,…, entries:NAME,… of a Dict, or "
+        "objects of an Atari game.",
         panel=STUDY_PANEL,
     )(command)
 

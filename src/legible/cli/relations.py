@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from legible.cli.choice import environment_spec
-from legible.cli.completion import complete_env
+from legible.cli.completion import complete_env, complete_env_or_relations
 from legible.cli.options import (
     env_argument,
     environment_options,
@@ -80,7 +80,9 @@ def list_relations(env: str | None) -> None:
 
 @relations.command
 @env_argument(
-    "ENV|FILE", "Or, alone, the name of a file that comes with the package, for the first environment that it is for."
+    "ENV|FILE",
+    "Or, alone, the name of a file that comes with the package, for the first environment that it is for.",
+    shell_complete=complete_env_or_relations,
 )
 @relations_argument
 @names_option

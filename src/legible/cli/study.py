@@ -17,7 +17,9 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from legible.cli.announcing import announce
 from legible.cli.choice import StudyChoice, open_study
+from legible.cli.completion import complete_study
 from legible.cli.composition import composition_data, print_composition
 from legible.cli.drawing import Bars, out, print_json, say, table, tell
 from legible.cli.options import (
@@ -31,7 +33,7 @@ from legible.cli.options import (
     verbose_option,
 )
 from legible.errors import LegibleError
-from legible.formatting import capitalise, confidence_interval, duration, number, p_value, percent, signed, with_error
+from legible.formatting import capitalise, confidence_interval, number, p_value, percent, signed, with_error
 from legible.settings import PRESETS, StudySettings
 
 if TYPE_CHECKING:
@@ -39,11 +41,6 @@ if TYPE_CHECKING:
     from legible.study import Study
 
 # What needs PyTorch is imported when it is used: that takes seconds.
-
-# Runs that take longer are announced.
-WORTH_AN_ESTIMATE = 5.0
-# Starting workers takes a few seconds: what was played in less tells nothing of how fast they play.
-STARTING_SECONDS = 10.0
 
 
 @contextmanager
@@ -78,7 +75,7 @@ def run(choice: StudyChoice, with_baselines: bool, other: tuple[str, ...]) -> No
     """
     started = time.monotonic()
     with working(choice) as study:
-        _announce(study, choice)
+        announce(study, choice)
         improvement = study.run(report=False, baselines=with_baselines, others=others(other))
         path = study.write_report()
     if choice.as_json:
@@ -158,7 +155,7 @@ def evaluate(choice: StudyChoice) -> None:
     from legible.explanation import verdict_sentence  # noqa: PLC0415
 
     with working(choice) as study:
-        _announce(study, choice, without=("improve", "compare", "explain", "mistakes"))
+        announce(study, choice, without=("improve", "compare", "explain", "mistakes"))
         evaluation = study.evaluate()
     if choice.as_json:
         print_json({**about(study), **_evaluation(study)})
@@ -183,7 +180,7 @@ def evaluate(choice: StudyChoice) -> None:
 def improve(choice: StudyChoice) -> None:
     """Compose the rule sets that help into a guided policy, and measure it on fresh seeds."""
     with working(choice) as study:
-        _announce(study, choice, without=("explain", "mistakes"))
+        announce(study, choice, without=("explain", "mistakes"))
         improvement, references = study.improve(), study.play_references()
     if choice.as_json:
         print_json({**about(study), **_improvement(study), "references": references.to_rows()})
@@ -212,7 +209,7 @@ def improve(choice: StudyChoice) -> None:
 def explain(choice: StudyChoice) -> None:
     """Put the most telling weaknesses into words: what is known, what is not, and which rules make the difference."""
     with working(choice) as study:
-        _announce(study, choice, without=("mistakes",))
+        announce(study, choice, without=("mistakes",))
         study.play_references()
         study.explain()
     if choice.as_json:
@@ -234,14 +231,17 @@ def explain(choice: StudyChoice) -> None:
     metavar="SEED",
     type=int,
     multiple=True,
-    help="Seed of the final figure to show as a replay, too (plots/returns.csv lists them); may be given repeatedly.",
+    help="Seed of the final figure to show as a replay, too (plots/returns.csv lists them); may be given repeatedly. "
+    "With DIR, --seed says it, too.",
 )
 @other_option
 def report(choice: StudyChoice, html: Path | None, watch: tuple[int, ...], other: tuple[str, ...]) -> None:
     """Write the report: one HTML file that needs nothing else. Steps that are missing are done first."""
     choice, path = _report_path(choice, html)
+    if choice.is_folder and choice.seed is not None:  # the study has its seed, so that this can only be one to watch
+        watch, choice = (choice.seed, *watch), replace(choice, seed=None)
     with working(choice) as study:
-        _announce(study, choice, without=("mistakes",))
+        announce(study, choice, without=("mistakes",))
         path = study.write_report(path, others=others(other), watch=watch)
     if choice.as_json:
         print_json({**about(study), "report": path})
@@ -292,8 +292,8 @@ _BASELINE_NAMES = {"block": "random tests, blocking", "enforce": "random tests, 
 
 
 @click.command
-@click.argument("first", metavar="DIR", type=PATH, help="Folder of a study.")
-@click.argument("second", metavar="DIR", type=PATH, help="Folder of another.")
+@click.argument("first", metavar="DIR", type=PATH, help="Folder of a study.", shell_complete=complete_study)
+@click.argument("second", metavar="DIR", type=PATH, help="Folder of another.", shell_complete=complete_study)
 @click.option(
     "--episodes",
     metavar="N",
@@ -349,42 +349,6 @@ def settings(preset: str | None) -> None:
 # --- What is told ----------------------------------------------------------------------------------------------------
 
 
-def _announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = ()) -> None:
-    """Say how long it will take: before anything is played, and again when the rules are known."""
-    from legible.study.estimate import Rate, estimate, measure_rate  # noqa: PLC0415
-
-    if choice.as_json or study.is_played:
-        study.generalise()
-        return
-    setup = study.setup()
-    rate = measure_rate(setup, engine=study.engine, time_limit=study.settings.time_limit or None)
-    fresh = not (study.folder / "experiences.npz").exists()
-    if fresh:
-        guess = estimate(setup, study.settings, study.engine, rate=rate).without(*without)
-        if guess.seconds > WORTH_AN_ESTIMATE:
-            say(
-                f"This takes about {duration(guess.seconds)} ({number(rate.episodes)} episodes a second and worker, "
-                f"workers: {guess.workers}; how many rules there will be is a guess)."
-            )
-    study.generalise()
-    if fresh and isinstance(study.progress, Bars):
-        # What was played meanwhile tells more than the few episodes before, unless starting workers took most of it.
-        seen, played = study.progress.rates.get("experiences"), study.settings.episodes
-        if seen is not None and played / seen > STARTING_SECONDS:
-            rate = Rate(seen / guess.workers, seen / guess.workers * float(study.experiences.lengths.mean()))
-    left = estimate(setup, study.settings, study.engine, len(study.rule_sets), rate=rate).without(*without)
-    if left.seconds > WORTH_AN_ESTIMATE:
-        total = sum(left.episodes.values())
-        more = ", and those that are searched" if left.episodes.get("search") else ""
-        say(
-            f"{len(study.rule_sets)} rule sets to test{more}: {number(total)} episodes, about {duration(left.seconds)}."
-        )
-    if "mistakes" not in without and study.looks_for_mistakes() and not study.has_mistakes:
-        steps = study.settings.mistakes.steps
-        seconds = steps / (rate.steps * left.workers)
-        say(f"Single decisions take up to {number(steps)} steps more, about {duration(seconds)} (--mistakes.steps).")
-
-
 def _print_findings(study: Study) -> None:
     """The conclusion, the most telling weaknesses in words, what guidance costs, and what relations would add."""
     console, explanations, conclusion = out(), study.explanations, study.conclusion
@@ -392,7 +356,8 @@ def _print_findings(study: Study) -> None:
     for sentence in conclusion.sentences:
         tell(sentence)
     if any(explanation.verdict.is_confirmed for explanation in explanations):
-        console.print("\nThe most telling weaknesses:" if len(explanations) > 1 else "\nThe most telling weakness:")
+        which = "weaknesses" if len(explanations) > 1 else "weakness"
+        tell(f"\nThe most telling {which} (q: the share of false alarms to expect among results at least as clear):")
     elif explanations:
         console.print("\nWhat looked like a weakness, but is not confirmed:")
     for place, explanation in enumerate(explanations, start=1):

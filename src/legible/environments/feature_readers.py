@@ -68,7 +68,7 @@ def _checked(values: Any, features: Sequence[Feature], where: str) -> Row:
     except (TypeError, ValueError) as error:
         raise FeatureError(f"{where}: gave something that is no number ({error}).") from error
     if row.size != len(features):
-        raise FeatureError(f"{where}: gave {row.size} features, {len(features)} are expected.")
+        raise FeatureError(f"{where}: gave {row.size} features, {len(features)} are expected, the same in every step.")
     if not np.isfinite(row).all():
         i = int(np.argmin(np.isfinite(row)))
         raise FeatureError(f"{where}: feature {features[i].name!r} is {row[i]}; every value must be a finite number.")
@@ -193,7 +193,8 @@ class InfoReader(FeatureReader):
                     f"--features {self.text}: the environment's info has no {name!r} (it holds {known})."
                     f"{did_you_mean(name, map(str, info))}"
                 )
-        return _checked([_number(info[name]) for name in self.names], self.features, f"--features {self.text}")
+        where = f"--features {self.text}"
+        return _checked([_number(info[name], name, where) for name in self.names], self.features, where)
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,7 @@ class FunctionReader(FeatureReader):
                     f"{where}: gave {len(given)} features, {len(self.names)} are expected, the same in every step; "
                     f"{odd[0]!r} is not in both."
                 )
-            given = [_number(given[name]) for name in self.names]
+            given = [_number(given[name], name, where) for name in self.names]
         return _checked(given, self.features, where)
 
 
@@ -286,16 +287,19 @@ def _load_function(name: str) -> Callable[..., Any]:
 
 def _called(name: str, function: Callable[..., Any], observation: Any, info: Any, env: Env | None) -> Any:
     try:
-        return function(observation, info, env)
+        given = function(observation, info, env)
     except Exception as error:
         raise FeatureError(f"--features {name}: raised {type(error).__name__}: {error}.") from error
+    if given is None:
+        raise FeatureError(f"--features {name}: returned nothing; it must return named numbers, as a dictionary.")
+    return given
 
 
-def _number(value: Any) -> float:
+def _number(value: Any, name: str, where: str) -> float:
     try:
         return float(np.asarray(value).item())
     except (TypeError, ValueError) as error:
-        raise FeatureError(f"{value!r} is no number ({error}).") from error
+        raise FeatureError(f"{where}: feature {name!r} is {value!r:.60}, which is no number ({error}).") from error
 
 
 def reader_of(text: str, env: Env) -> FeatureReader:
@@ -305,10 +309,14 @@ def reader_of(text: str, env: Env) -> FeatureReader:
     ----------
     text
         ``entries`` or ``entries:NAME,NAME`` for entries of a dictionary of observations, ``info:NAME,NAME`` for entries
-        of info, ``module:function`` for a function of the user's.
+        of info, ``objects`` for the objects of an Atari game, ``module:function`` for a function of the user's.
     env
         The environment; its ``reset`` is called to see what a function gives.
     """
+    if text == "objects":
+        from legible.environments.atari import ObjectReader  # noqa: PLC0415 (it builds on this module)
+
+        return ObjectReader.of(env)
     kind, colon, rest = text.partition(":")
     names = tuple(name.strip() for name in rest.split(",") if name.strip())
     if kind == "entries" and (names or not colon):
@@ -323,7 +331,8 @@ def reader_of(text: str, env: Env) -> FeatureReader:
         return reader
     if not colon or not rest:
         raise LegibleError(
-            f"--features {text!r}: write entries:NAME,NAME, info:NAME,NAME or the MODULE:FUNCTION of a function."
+            f"--features {text!r}: write entries:NAME,NAME, info:NAME,NAME, objects or the MODULE:FUNCTION of a "
+            "function."
         )
     return FunctionReader.of(text, env)
 

@@ -8,19 +8,24 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.wrappers import FlattenObservation, FrameStackObservation
 
 from legible.environments.choices import check_choosable, default_choices, fit_choices
 from legible.environments.domains import shipped_features
 from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions
 from legible.environments.spec import Env
-from legible.features import Feature, FeatureSpace, Kind
+from legible.environments.wrappers import stacked_names
+from legible.features import Feature, FeatureError, FeatureSpace, Kind
 from legible.formatting import number
 
 ENVIRONMENT, SHIPPED, NOBODY = "the environment", "legible", "nobody"
@@ -73,8 +78,9 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
 
     Names come from `names` (a feature space or a TOML file) where it is given, then from the environment's
     ``feature_space``, or that of its outermost wrapper that has one, then from its domain; else they are ``f0, f1, …``
-    and ``action0, action1, …``. Kinds that nothing tells are "numeric" for a box, "categorical" for discrete
-    observations; `FeatureSpace.guess_kinds` looks at data.
+    and what the environment calls its actions (Atari's meanings, MiniGrid's ``actions``) or ``action0, action1, …``.
+    Kinds that nothing tells are "numeric" for a box, "categorical" for discrete observations;
+    `FeatureSpace.guess_kinds` looks at data.
 
     Parameters
     ----------
@@ -99,14 +105,35 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
         return _with_derived(resolve_names(env), given, source, env)
     if given is not None:
         return _checked(given, source, encoder, env)
-    own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
-    if isinstance(own, FeatureSpace):
+    own = _stacked(env, encoder.width) or _own(env)
+    if own is not None:
         return _checked(own, ENVIRONMENT, encoder, env)
     shipped = shipped_features(env)
     fitting = None if shipped is None or len(shipped) != encoder.width else _fitting(shipped, env)
     if fitting is not None:
         return NamedSpace(fitting, SHIPPED)
     return NamedSpace(_numbered(encoder, env), NOBODY)
+
+
+def _own(env: Env) -> FeatureSpace | None:
+    """Names that the environment, or a wrapper, has itself."""
+    own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
+    return own if isinstance(own, FeatureSpace) else None
+
+
+def _stacked(env: Env, width: int) -> FeatureSpace | None:
+    """Names of the frames that Gymnasium's own wrapper stacks, where what is inside has names."""
+    while isinstance(env, gymnasium.Wrapper) and not isinstance(env, FrameStackObservation):
+        if not isinstance(env, FlattenObservation) and env.observation_space != env.env.observation_space:
+            return None
+        env = env.env
+    if not isinstance(env, FrameStackObservation):
+        return None
+    named = resolve_names(env.env)
+    frames = width // max(1, len(named.space))
+    if not named.is_named or frames * len(named.space) != width:
+        return None
+    return stacked_names(named.space, frames)
 
 
 def read_names(names: str | Path | FeatureSpace | None) -> tuple[FeatureSpace | None, str]:
@@ -173,7 +200,7 @@ def _checked(space: FeatureSpace, source: str, encoder: ObservationEncoder, env:
 def fit_actions(space: FeatureSpace, env: Env, source: str) -> FeatureSpace:
     """Return a space with the actions of an environment: those that it names, if they fit, else their numbers."""
     if not space.actions:
-        return replace(space, **_unnamed_choices(env))
+        return replace(space, **_own_choices(env))
     if not isinstance(env.action_space, spaces.Discrete):
         return fit_choices(space, env.action_space, source)
     n_actions = count_actions(env.action_space)
@@ -190,19 +217,35 @@ def _fitting(shipped: FeatureSpace, env: Env) -> FeatureSpace | None:
         fits = shipped.is_discrete and len(shipped.actions) == count_actions(env.action_space)
         return shipped if fits else None
     if shipped.is_discrete:
-        return replace(shipped, **_unnamed_choices(env))
+        return replace(shipped, **_own_choices(env))
     try:
         return fit_choices(shipped, env.action_space, SHIPPED)
     except UnfitEnvironmentError:
         return None
 
 
-def _unnamed_choices(env: Env) -> dict[str, Any]:
-    """Actions, and groups of them, by their numbers."""
+def _own_choices(env: Env) -> dict[str, Any]:
+    """Actions, and groups of them, as the environment calls them, else by their numbers."""
     if isinstance(env.action_space, spaces.Discrete):
-        return {"actions": FeatureSpace.unnamed(0, count_actions(env.action_space)).actions, "groups": ()}
+        n_actions = count_actions(env.action_space)
+        names = _own_action_names(env)
+        if len(names) == n_actions:
+            with suppress(FeatureError):  # names that rules cannot hold, or the same one twice
+                return {"actions": FeatureSpace.of([], names).actions, "groups": ()}
+        return {"actions": FeatureSpace.unnamed(0, n_actions).actions, "groups": ()}
     actions, groups = default_choices(env.action_space, _part_names(env))
     return {"actions": actions, "groups": groups}
+
+
+def _own_action_names(env: Env) -> Sequence[str]:
+    """What an environment calls its actions: ``get_action_meanings()`` as in Atari, ``actions`` as in MiniGrid."""
+    if env.has_wrapper_attr("get_action_meanings"):
+        return [str(name) for name in env.get_wrapper_attr("get_action_meanings")()]
+    named = env.get_wrapper_attr("actions") if env.has_wrapper_attr("actions") else None
+    if isinstance(named, type) and issubclass(named, enum.IntEnum):
+        by_number = sorted(named)
+        return [action.name for action in by_number] if [*map(int, by_number)] == [*range(len(by_number))] else []
+    return []
 
 
 def _part_names(env: Env) -> Sequence[str] | None:
@@ -216,4 +259,4 @@ def _part_names(env: Env) -> Sequence[str] | None:
 def _numbered(encoder: ObservationEncoder, env: Env) -> FeatureSpace:
     kind: Kind = "categorical" if encoder.categorical else "numeric"
     features = tuple(Feature(f.name, kind) for f in FeatureSpace.unnamed(encoder.width, 0).features)
-    return FeatureSpace(features, **_unnamed_choices(env))
+    return FeatureSpace(features, **_own_choices(env))

@@ -43,7 +43,7 @@ _PACKAGES = (
 )
 NO_WRAPPERS = "none"
 """What stands among wrappers to say that there are none, not even those that a policy was trained behind."""
-_INSTALL = {"highway_env": "legible-rl[highway]", "minigrid": "minigrid", "ale_py": "ale-py"}
+_INSTALL = {"highway_env": "legible-rl[highway]", "minigrid": "minigrid", "ale_py": "legible-rl[atari]"}
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,17 @@ class EnvironmentSpec:
         names += [name for name, _ in wrappers if ":" in name]
         texts = _texts([dict(self.arguments), *(arguments for _, arguments in wrappers)])
         return (*names, *(text for text in texts if _is_importable(text)))
+
+    @property
+    def solved_from(self) -> float | None:
+        """The mean return from which on its makers call the environment solved; None where they do not say.
+
+        >>> EnvironmentSpec("CartPole-v1").solved_from
+        475.0
+        """
+        registered = gymnasium.registry.get(self.name.rpartition(":")[2])
+        threshold = None if registered is None else registered.reward_threshold
+        return None if threshold is None else float(threshold)
 
     def make(self, **more: Any) -> Env:
         """Make one environment."""
@@ -299,12 +310,14 @@ def _import_package(env_id: str) -> None:
     for pattern, package in _PACKAGES:
         if re.fullmatch(pattern, plain):
             try:
-                importlib.import_module(package)
+                imported = importlib.import_module(package)
             except ImportError as error:
                 raise UnfitEnvironmentError(
                     f"environment {env_id!r} belongs to the package {package}, which cannot be imported ({error}); "
                     f"pip install '{_INSTALL[package]}'."
                 ) from error
+            if package == "ale_py":  # every process would greet on standard error
+                imported.ALEInterface.setLoggerMode(imported.LoggerMode.Error)
 
 
 def _wrapped(env: Env, text: str) -> Env:

@@ -1,6 +1,7 @@
 """Wrappers that policies were trained behind, for single environments.
 
-- `FrameStack`: the last observations side by side, as ``VecFrameStack`` of Stable-Baselines3 has them.
+- `FrameStack`: the last observations side by side, as ``VecFrameStack`` of Stable-Baselines3 has them; `stacked_names`:
+  what their numbers are called.
 - `TimeFeature`: the time that is left as one more number, as ``TimeFeatureWrapper`` of sb3-contrib.
 - `History`: the last observations and actions, as ``HistoryWrapper`` of the RL Zoo.
 - `MaskVelocity`, `FrameSkip`, `ActionSmoothing`, `DelayedReward`, `DoneOnSuccess`: as the RL Zoo's of these names.
@@ -110,8 +111,7 @@ class FrameStack(_Wrapper):
         return spaces.Box(low, high, dtype=box.dtype.type)
 
     def _features(self, inner: FeatureSpace) -> FeatureSpace:
-        earlier = [_earlier(feature, ago) for ago in range(self._n - 1, 0, -1) for feature in inner.features]
-        return replace(inner, features=(*earlier, *inner.features))
+        return stacked_names(inner, self._n)
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Begin an episode: nothing was seen before its first observation."""
@@ -156,6 +156,12 @@ def _filled(box: spaces.Box, padding: Sequence[float] | None) -> NDArray[Any]:
     if values.size != int(np.prod(box.shape)):
         raise UnfitEnvironmentError(f"VecFrameStack: padding has {values.size} numbers for observations in {box}.")
     return values.reshape(box.shape)
+
+
+def stacked_names(space: FeatureSpace, n_stack: int) -> FeatureSpace:
+    """Return the names of stacked observations, oldest first, from those of one."""
+    earlier = [_earlier(feature, ago) for ago in range(n_stack - 1, 0, -1) for feature in space.features]
+    return replace(space, features=(*earlier, *space.features))
 
 
 def _earlier(feature: Feature, ago: int) -> Feature:

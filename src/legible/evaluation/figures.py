@@ -11,7 +11,7 @@ A gain in one figure may be bought with a loss in another, which nobody sees who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,7 +151,7 @@ def figure_table(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], li
     lines = [
         (
             capitalise(row["words"]),
-            *(_shown(row["objective"], row[name], signed if name == "difference" else None) for name in names),
+            *((_shown_change if name == "difference" else _shown)(row["objective"], row[name]) for name in names),
             *(_shown(row["objective"], row["references"][name]) for name in others),
         )
         for row in rows
@@ -159,6 +159,13 @@ def figure_table(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], li
     return columns, lines
 
 
-def _shown(objective: str, cell: Mapping[str, Any], write: Callable[[float | None], str] | None = None) -> str:
-    write = write or (percent if find_objective(objective).is_binary else number)
+def _shown(objective: str, cell: Mapping[str, Any]) -> str:
+    write = percent if find_objective(objective).is_binary else number
     return f"{write(cell['value'])} ({write(cell['low'])} to {write(cell['high'])})"
+
+
+def _shown_change(objective: str, cell: Mapping[str, Any]) -> str:
+    """A difference; one of shares is told in percentage points."""
+    is_share = find_objective(objective).is_binary
+    value, low, high = (signed(100.0 * cell[name] if is_share else cell[name]) for name in ("value", "low", "high"))
+    return f"{value}{' points' if is_share else ''} ({low} to {high})"

@@ -21,7 +21,13 @@ from legible.explanation.grouping import WeaknessGroup, group_weaknesses
 from legible.explanation.groups import Groups, feature_groups, group_shares
 from legible.explanation.knowledge import Knowledge, knowledge_of
 from legible.explanation.next_steps import Outlook, detectable_effect, look_ahead
-from legible.explanation.verdict import Conclusion, conclude, imitated_reference, is_repair, verdict_sentence
+from legible.explanation.verdict import (
+    Conclusion,
+    conclude,
+    imitated_reference,
+    is_repair,
+    verdict_sentence,
+)
 from legible.explanation.weakness import Cause, StrongerRule, WeaknessExplanation, stronger_rules
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.evaluation import Figure, Objective
+from legible.evaluation import Figure, Objective, find_objective
 from legible.evaluation.figures import effect_by, figure_of, objectives_told
 from legible.evaluation.statistics import Effect
 from legible.evaluation.units import UnitResult
@@ -169,7 +169,12 @@ class Deployment:
 
 
 def weigh_deployment(
-    improvement: Improvement, *, environment: str = "", play: PlaySettings | None = None, success: str = ""
+    improvement: Improvement,
+    *,
+    environment: str = "",
+    play: PlaySettings | None = None,
+    success: str = "",
+    solved: float | None = None,
 ) -> Deployment:
     """Gather what a person wants to know before a guided policy is used.
 
@@ -183,6 +188,8 @@ def weigh_deployment(
         How actions were chosen, for what was not tested.
     success
         What counts as success, to follow "an episode succeeds when".
+    solved
+        The mean return from which on the environment counts as solved, if it says so.
     """
     base, guided = improvement.final_blocks.base, improvement.final_blocks.results[-1]
     is_guided = bool(len(improvement.composition))
@@ -197,8 +204,8 @@ def weigh_deployment(
         episodes_changed=float((guided.changed > 0).mean()),
         losses=_losses(improvement, differences),
         seeds_lost=float((differences < 0).mean()),
-        success=_success_words(base, success),
-        not_tested=tuple(_not_tested(base, environment, play)),
+        success=" ".join(filter(None, (_success_words(base, success), _solved_words(improvement, solved)))),
+        not_tested=tuple(_not_tested(base, environment, play, is_guided=is_guided)),
     )
 
 
@@ -270,7 +277,26 @@ def _success_words(base: UnitResult, success: str) -> str:
     return f"An episode succeeds when {success or 'the environment says so (is_success in its last infos)'}."
 
 
-def _not_tested(base: UnitResult, environment: str, play: PlaySettings | None) -> Iterator[str]:
+def _solved_words(improvement: Improvement, solved: float | None) -> str:
+    """How the mean returns stand to the one from which on the environment counts as solved."""
+    if solved is None:
+        return ""
+    blocks, mean = improvement.final_blocks, find_objective("mean")
+    told = [("the policy alone", blocks.base)]
+    if len(improvement.composition):
+        told.append(("guided, it", blocks.results[-1]))
+
+    def reaches(episodes: UnitResult) -> str:
+        figure = figure_of(mean, episodes.played)
+        if figure.low >= solved:
+            return "is above that"
+        return "is below that" if figure.high < solved else "may be on either side of that"
+
+    stands = join_words([f"{name} {reaches(episodes)}" for name, episodes in told])
+    return f"Its makers call this environment solved from a mean return of {number(solved)} on: {stands}."
+
+
+def _not_tested(base: UnitResult, environment: str, play: PlaySettings | None, *, is_guided: bool) -> Iterator[str]:
     name = f"{environment} as it was configured here" if environment else "the environment as it was configured here"
     yield (
         f"Other situations than those of {counted(len(base), 'seed')} of {name}: rare ones that none of them "
@@ -281,4 +307,5 @@ def _not_tested(base: UnitResult, environment: str, play: PlaySettings | None) -
     cut = float(base.truncated.mean())
     if cut:
         yield f"What comes after the step limit, which cuts off {percent(cut)} of the episodes of the policy alone."
-    yield "What guidance does to a policy that is trained further, or to another policy."
+    if is_guided:
+        yield "What guidance does to a policy that is trained further, or to another policy."

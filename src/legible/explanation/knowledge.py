@@ -33,10 +33,17 @@ Status = Literal["known", "unknown", "unseen"]
 """Whether a policy knows a rule; "unseen" where the states were too few to tell."""
 
 _Grade = Literal["known", "less well", "unknown", "unseen"]
-_GRADE_PHRASES: dict[_Grade, str] = {
+_KNOWN_PHRASES: dict[_Grade, str] = {
     "known": "knows it for",
     "less well": "less well for",
     "unknown": "not for",
+    "unseen": "never met it for",
+}
+# Of a rule that the policy breaks often everywhere nothing is called known.
+_KEPT_PHRASES: dict[_Grade, str] = {
+    "known": "keeps to it more often for",
+    "less well": "less often for",
+    "unknown": "seldom for",
     "unseen": "never met it for",
 }
 
@@ -134,7 +141,7 @@ def summarise_knowledge(
     if not {"less well", "unknown"} & set(grades.values()):
         return ""
     parts = []
-    for grade, phrase in _GRADE_PHRASES.items():
+    for grade, phrase in (_KNOWN_PHRASES if usual.status == "known" else _KEPT_PHRASES).items():
         told = [
             names[action] if grade == "unseen" else f"{names[action]} (kept in {percent(by_action[action].kept)})"
             for action, own in grades.items()

@@ -54,7 +54,13 @@ def detectable_effect(evaluation: Evaluation, share: float = 0.5) -> float | Non
 
 
 def look_ahead(
-    evaluation: Evaluation, settings: StudySettings, *, has_relations: bool, has_mistakes: bool, folder: str = "DIR"
+    evaluation: Evaluation,
+    settings: StudySettings,
+    *,
+    has_relations: bool,
+    has_mistakes: bool,
+    folder: str = "DIR",
+    is_bad: bool = False,
 ) -> Outlook:
     """Say what effect could have been seen, and what to try next.
 
@@ -70,8 +76,12 @@ def look_ahead(
         Whether single decisions have been looked at.
     folder
         Of the study, for commands.
+    is_bad
+        Whether the policy is bad in absolute terms, or no better than a plain way to act.
     """
-    return Outlook(tuple(_seen(evaluation)), tuple(_steps(settings, has_relations, has_mistakes, folder)))
+    train = ("Train it further: it lacks more than rules can mend.",)
+    steps = _steps(settings, has_relations, has_mistakes, folder, is_constant=detectable_effect(evaluation, 0.9) == 0.0)
+    return Outlook(tuple(_seen(evaluation)), (*(train if is_bad else ()), *steps))
 
 
 def _seen(evaluation: Evaluation) -> Iterator[str]:
@@ -98,14 +108,21 @@ def _seen(evaluation: Evaluation) -> Iterator[str]:
         )
 
 
-def _steps(settings: StudySettings, has_relations: bool, has_mistakes: bool, folder: str) -> Iterator[str]:
-    if settings.evaluation.race_seeds < EvaluationSettings().race_seeds and settings.evaluation.method == "racing":
-        yield "Play more: the same without --preset quick finds smaller effects."
+def _steps(
+    settings: StudySettings, has_relations: bool, has_mistakes: bool, folder: str, *, is_constant: bool
+) -> Iterator[str]:
+    if is_constant:
+        yield (
+            "Make it harder: longer episodes or other starts, as far as the environment can (--arg), or random actions "
+            "on the way (--play.epsilon 0.05)."
+        )
+    elif settings.evaluation.race_seeds < EvaluationSettings().race_seeds and settings.evaluation.method == "racing":
+        yield "Play more: this study played less than one does by default, which finds smaller effects."
     else:
         yield "Play more: --evaluation.race-seeds and --evaluation.confirmation-seeds find smaller effects."
     if "searched" not in settings.sources:
         yield f"Search: --sources {settings.sources},searched also looks for rules that the policy does not show."
-    else:
+    elif not is_constant:
         yield "Search longer: --search.budget."
     if has_relations:
         yield "Add relations of your own (--relations FILE): more rules are carried over to more situations."

@@ -51,8 +51,12 @@ class ObjectiveWords:
 
     def interval(self, effect: Effect) -> str:
         """A change with its 95 % confidence interval: "+12, 95 % CI +3 to +21"."""
+        return f"{self.amount(effect.mean)}, {self.bounds(effect)}"
+
+    def bounds(self, effect: Effect) -> str:
+        """The 95 % confidence interval of a change alone: "95 % CI +3 to +21"."""
         low, high = sorted(self._scaled(end) for end in (effect.low, effect.high))
-        return f"{self.amount(effect.mean)}, 95 % CI {signed(low)} to {signed(high)}"
+        return f"95 % CI {signed(low)} to {signed(high)}"
 
     def lead(self, over: Effect) -> str:
         """How much better something is than what is `over` it by that much."""

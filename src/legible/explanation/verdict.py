@@ -3,7 +3,8 @@
 - `Conclusion`: a headline and what follows it; `conclude` makes it, `verdict_sentence` is all of it as one text.
 - `is_repair`: whether the guided policy is worth using; `imitated_reference`: what it does nothing else than.
 
-What matters most comes first: a reference that beats the policy, then a policy that is bad in absolute terms. Only a
+What matters most comes first: a reference that beats the policy, then a policy that is bad in absolute terms: it never
+succeeds, or does not solve an environment that says what solved is, and nothing that was found mends it. Only a
 policy that stands better than that is told about its weaknesses at once, with what mending them brings and costs.
 """
 
@@ -14,11 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legible.evaluation import Evaluation, QuotedReference, References, Sample
+from legible.evaluation import Evaluation, QuotedReference, References, Sample, find_objective
+from legible.evaluation.figures import figure_of
 from legible.explanation.deployment import weigh_deployment
 from legible.explanation.grouping import WeaknessGroup, group_weaknesses
 from legible.explanation.objective_words import ObjectiveWords
-from legible.formatting import capitalise, in_words, join_words, percent
+from legible.formatting import capitalise, in_words, join_words, number, percent
 from legible.improvement import Improvement
 
 # Share of its steps in which a guided policy takes one choice, from which on it imitates a constant one.
@@ -35,10 +37,13 @@ class Conclusion:
         One sentence with what matters most.
     sentences
         What follows it.
+    is_bad
+        Whether the policy is bad in absolute terms, or no better than a plain way to act.
     """
 
     headline: str
     sentences: tuple[str, ...] = ()
+    is_bad: bool = False
 
     @property
     def text(self) -> str:
@@ -51,6 +56,7 @@ def conclude(
     improvement: Improvement | None = None,
     references: References | None = None,
     weaknesses: Sequence[WeaknessGroup] | None = None,
+    solved: float | None = None,
 ) -> Conclusion:
     """Say what a study found in a few sentences, no more certain than it is.
 
@@ -64,21 +70,26 @@ def conclude(
         How random play, constant choices and other policies do, if that is known.
     weaknesses
         Which verdicts are one weakness; by default those that say the same.
+    solved
+        The mean return from which on the environment counts as solved, if it says so.
     """
     groups = group_weaknesses(evaluation) if weaknesses is None else weaknesses
-    told = _what_is_bad(evaluation, improvement, references)
-    is_bad, gain = bool(told), _gain(improvement, references)
+    told, gain = _what_is_bad(evaluation, improvement, references), _gain(improvement, references)
+    is_outdone = bool(told)
+    if improvement is not None and not told and not gain:
+        told += _unsolved(improvement, solved)
+    is_bad = bool(told)
     if gain and not is_bad:
         assert improvement is not None
         told += [_gain_with_cost(improvement, gain, groups), *_more_costs(improvement)]
         told.append(_count_sentence(evaluation, groups))
     else:
-        told += [_findings_sentence(evaluation, groups, is_bad=is_bad)]
+        told += [_findings_sentence(evaluation, groups, improvement, is_bad=is_bad)]
         if improvement is not None:
             told += _improvement_sentences(improvement, references)
-    if improvement is not None and references is not None and not is_bad:
+    if improvement is not None and references is not None and not is_outdone:
         told += _how_it_stands(improvement, references)
-    return Conclusion(told[0], (*told[1:], *_failures(evaluation, improvement)))
+    return Conclusion(told[0], (*told[1:], *_failures(evaluation, improvement)), is_bad)
 
 
 def verdict_sentence(
@@ -133,7 +144,15 @@ def _what_is_bad(evaluation: Evaluation, improvement: Improvement | None, refere
 
 def _never_succeeds(alone: Sample, improvement: Improvement | None) -> str:
     guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
-    return f"The policy never succeeds, in none of {alone.episodes} episodes{', guided or not' if guided else ''}."
+    return f"The policy never succeeds in {alone.episodes} episodes{', guided or not' if guided else ''}."
+
+
+def _unsolved(improvement: Improvement, solved: float | None) -> list[str]:
+    """Say so where the policy does not solve the environment, and nothing that was found changes that."""
+    if solved is None or figure_of(find_objective("mean"), improvement.final_blocks.base.played).high >= solved:
+        return []
+    own = number(improvement.base.mean)
+    return [f"The policy does not solve the environment: it returns {own} on average, solved is {number(solved)}."]
 
 
 def _worse_than_reference(improvement: Improvement, references: References) -> list[str]:
@@ -170,8 +189,7 @@ def _how_it_stands(improvement: Improvement, references: References) -> list[str
         return []
     told = _words_of(improvement)
     base = improvement.final_blocks.base
-    always = " in every episode" if np.ptp(base.played.returns) == 0.0 and told.objective.name == "mean" else ""
-    alone = f"Alone, the policy {told.has} {told.of(base)}{always}, {told.more} than random play and "
+    alone = f"Alone, the policy {told.has} {told.of(base)}, {told.more} than random play and "
     return [f"{alone}every constant choice: the best of them, {plain.name}, {told.has_again} {told.of(plain.result)}."]
 
 
@@ -183,7 +201,7 @@ def _gain(improvement: Improvement | None, references: References | None) -> str
     if improvement is None or not is_repair(improvement, references):
         return ""
     told, blocks = _words_of(improvement), improvement.final_blocks
-    change = f"from {told.of(blocks.base)} to {told.of(blocks.results[-1])} ({told.interval(improvement.effect)})"
+    change = f"from {told.of(blocks.base)} to {told.of(blocks.results[-1])} ({told.bounds(improvement.effect)})"
     return f"{_rules(improvement)} {told.better}{_s(improvement)} the {told.words} {change}"
 
 
@@ -191,13 +209,14 @@ def _gain_with_cost(improvement: Improvement, gain: str, groups: Sequence[Weakne
     confirmed = sum(group.is_confirmed for group in groups)
     ways = "in one way" if confirmed == 1 else f"in {in_words(confirmed)} ways"
     lead = f"The policy is weak {ways}: {gain}" if confirmed else capitalise(gain)
-    return f"{lead}, {_cost(improvement)}."
+    return f"{lead}{_cost(improvement)}."
 
 
 def _cost(improvement: Improvement) -> str:
+    """What a gain costs, to follow it: what gets worse at once, then how much of the policy is changed."""
     deployment = weigh_deployment(improvement)
-    but = "but " if deployment.worse else ""
-    return f"changing {percent(deployment.overridden)} of its actions; {but}{deployment.cost_clause()}"
+    sign = ", but " if deployment.worse else "; "
+    return f"{sign}{deployment.cost_clause()}; {percent(deployment.overridden)} of its actions change"
 
 
 def _more_costs(improvement: Improvement) -> list[str]:
@@ -222,7 +241,9 @@ def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> 
     return f"{of} {verb} confirmed on fresh seeds{ways}."
 
 
-def _findings_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup], *, is_bad: bool) -> str:
+def _findings_sentence(
+    evaluation: Evaluation, groups: Sequence[WeaknessGroup], improvement: Improvement | None, *, is_bad: bool
+) -> str:
     """Say what was found; a policy that is bad anyway is not told that it has no weakness."""
     tested, suspected = len(evaluation.verdicts), len(evaluation.weaknesses)
     causes, confirmed = sum(group.is_confirmed for group in groups), len(evaluation.confirmed)
@@ -245,8 +266,17 @@ def _findings_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup], 
         told = ObjectiveWords(evaluation.settings.objective)
         verb = told.better
         none = f"none of the {tested} rule sets tested {verb}s" if tested > 1 else f"{of_tested(1)} does not {verb}"
-        lead, found = "No weakness was found", f"{none} the {told.words} for certain"
+        always = _always_the_same(improvement)
+        lead = f"No weakness was found, and {always}" if always else "No weakness was found"
+        found = f"{none} the {told.words} for certain"
     return f"{capitalise(found)}." if is_bad and not confirmed else f"{lead}: {found}."
+
+
+def _always_the_same(improvement: Improvement | None) -> str:
+    """Say what the policy returns where that is the same in every episode: often the most that there is."""
+    if improvement is None or np.ptp(improvement.final_blocks.base.played.returns) > 0.0:
+        return ""
+    return f"the policy returns {number(improvement.base.mean)} in every episode"
 
 
 def _rules(improvement: Improvement) -> str:
@@ -268,7 +298,7 @@ def _improvement_sentences(improvement: Improvement, references: References | No
     if effect.high < 0.0:
         return [f"{rules}, chosen because they did well, {told.worse} {change} on fresh seeds; do not use them."]
     if effect.low > 0.0:
-        gain = f"{rules} {told.better}{s} {change}, {_cost(improvement)}."
+        gain = f"{rules} {told.better}{s} {change}{_cost(improvement)}."
         return [gain, *_more_costs(improvement), *_beside_best(improvement, references)]
     return [f"{rules} take{s} {change}, which may be chance.", *_beside_best(improvement, references)]
 

@@ -116,6 +116,11 @@ class WeaknessExplanation:
             return f"does not always keep to “{describe_rule_briefly(rule, self.space, 'advice')}”"
         return describe_rule_briefly(rule, self.space)
 
+    @property
+    def _is_mined(self) -> bool:
+        """Whether its first rule is one of the policy's own, and not searched, given or taken from elsewhere."""
+        return not self.verdict.sources or "mined" in self.verdict.sources
+
     def _is_unknown(self, rule: Rule) -> bool:
         return any(k.rule == rule and k.status == "unknown" for k in self.knowledge)
 
@@ -225,12 +230,15 @@ class WeaknessExplanation:
             "nothing" if effect is None else told.interval(effect)
             for effect in (confirmation.of_rule, confirmation.of_generalisation)
         )
+        first = "the mined rule alone" if self._is_mined else "the first rule alone"
         if self.cause == "generalisation":
-            return (
-                f"The policy has not carried its rule over: the mined rule alone shows no certain gain ({alone}), "
-                f"carrying it over to related situations adds {more}."
+            lead = "The policy has not carried its rule over: " if self._is_mined else ""
+            shows = (
+                f"{lead}{first} shows no certain gain ({alone}), carrying it over to related situations adds {more}."
             )
-        keeps = f"The policy does not always keep to its own rule: the mined rule alone already gains {alone}"
+            return capitalise(shows)
+        lead = "The policy does not always keep to its own rule: " if self._is_mined else ""
+        keeps = capitalise(f"{lead}{first} already gains {alone}")
         if self.cause == "rule":
             return f"{keeps}; carrying it over adds nothing certain ({more})."
         return f"{keeps}, and carrying it over to related situations adds {more}."

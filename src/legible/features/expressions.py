@@ -11,6 +11,7 @@ actions, ``+ - * / % **``, comparisons, ``and or not``, and the functions ``min 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ LAST_ACTION = "last_action"
 """The action that was taken last; where actions have several parts, ``last_action.PART``."""
 LONGEST_EXPRESSION = 1000
 MOST_POWER = 8.0
+# A text in quotes, or a name with its dots.
+_QUOTED_OR_NAME = re.compile(r"""'[^']*'|"[^"]*"|[A-Za-z_]\w*(?:\.\w+)*""")
 
 Values = NDArray[np.float64]
 
@@ -106,6 +109,8 @@ def parse_expression(
     >>> step = Step({"gap": np.array([8.0])}, np.array([[12.0]]), np.array([False]))
     >>> closing.evaluate(step).tolist()
     [2.0]
+    >>> parse_expression("desired_goal.1 - achieved_goal.1", "above").names
+    ('desired_goal.1', 'achieved_goal.1')
     """
     if not isinstance(text, str) or not text.strip():
         raise FeatureError(f"{where}: an expression is expected, got {text!r}.")
@@ -113,14 +118,21 @@ def parse_expression(
         raise FeatureError(f"{where}: the expression has {len(text)} letters; {LONGEST_EXPRESSION} are the most.")
     reader = _Reader(constants or {}, first)
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = ast.parse(_QUOTED_OR_NAME.sub(_with_quotes, text.strip()), mode="eval").body
         evaluate = reader.read(tree)
     except SyntaxError as error:
         raise FeatureError(f"{where}: {text!r} cannot be read: {error.msg}.") from error
     except (_WrongExpressionError, RecursionError, MemoryError, ValueError) as error:
-        raise FeatureError(f"{where}: {text!r}: {error or 'is nested too deeply'}.") from error
+        wrong = str(error) or "is nested too deeply"
+        raise FeatureError(f"{where}: {text!r}: {wrong}{'' if wrong.endswith('?') else '.'}") from error
     names = tuple(dict.fromkeys(reader.names))
     return Expression(text, names, reader.memory - first, _is_condition(tree), _same_as(tree), evaluate)
+
+
+def _with_quotes(found: re.Match[str]) -> str:
+    """Put names with numbers between dots, as entries of dictionaries have them, in quotes: Python has none such."""
+    numbered = any(part[0].isdigit() for part in found[0].split(".")[1:])
+    return repr(found[0]) if numbered and found[0][0] not in "'\"" else found[0]
 
 
 def _is_condition(tree: ast.expr) -> bool:

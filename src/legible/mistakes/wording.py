@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from legible.features import FeatureSpace
 from legible.formatting import join_words, number, percent
 from legible.mistakes.finding import Mistake, Mistakes
-from legible.play import WAYS, Experiences, Way
+from legible.play import Experiences
 from legible.rules import gerund, third_person
 
 # A value is unusual if at most this share of all states has it, or one as far out.
@@ -86,8 +85,10 @@ def describe_mistakes(mistakes: Mistakes) -> list[str]:
     """Return what was found as a whole, in sentences."""
     if not mistakes.decisions:
         return [_sentence(mistakes.problem)] if mistakes.problem else []
-    how = WAYS[cast("Way", mistakes.branching)]
-    looked = f"{mistakes.decisions} decisions were looked at in {number(mistakes.steps_played)} steps ({how})."
+    looked = (
+        f"{mistakes.decisions} decisions were looked at by trying every choice there, which took "
+        f"{number(mistakes.steps_played)} steps."
+    )
     if mistakes.problem:
         return [looked, _sentence(mistakes.problem)]
     lines = [looked]
@@ -96,8 +97,8 @@ def describe_mistakes(mistakes: Mistakes) -> list[str]:
     if mistakes.share is not None:
         share = mistakes.share
         lines.append(
-            f"{percent(share.mean)} of all decisions are proven mistakes (95 % interval {percent(share.low)} to "
-            f"{percent(share.high)})."
+            f"About {percent(share.mean)} of all decisions are mistakes beyond doubt (95 % interval "
+            f"{percent(share.low)} to {percent(share.high)})."
         )
     if mistakes.headroom is not None:
         room = mistakes.headroom

@@ -104,13 +104,14 @@ def _raced(settings: StudySettings, known: Known) -> int:
     if not _is_raced(settings):
         return 0
     evaluation = settings.evaluation
-    usual = min(_USUAL_CHANGES * evaluation.rung_changes, evaluation.last_rung)
+    last = min(evaluation.last_rung, evaluation.race_seeds)
+    usual = min(_USUAL_CHANGES * evaluation.rung_changes, last)
     dropped = max(0, known.rule_sets - known.candidates)
-    return evaluation.race_seeds + dropped * usual + known.candidates * evaluation.last_rung
+    return evaluation.race_seeds + dropped * usual + known.candidates * last
 
 
 def _race_confirmed(settings: StudySettings, known: Known) -> int:
-    changes = settings.evaluation.confirmation_changes
+    changes = min(settings.evaluation.confirmation_changes, settings.evaluation.confirmation_seeds)
     if not _is_raced(settings) or not known.candidates or not changes:
         return 0
     # How many seeds hold so many changed episodes is not known; half of all is a guess.

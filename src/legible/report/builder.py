@@ -80,6 +80,7 @@ def template_environment() -> jinja2.Environment:
     )
     for name in ("number", "signed", "percent", "p_value", "with_error", "counted", "capitalise", "unbroken"):
         environment.filters[name] = _filter(getattr(formatting, name))
+    environment.filters["numbered"] = lambda rows: list(enumerate(rows, start=1))
     return environment
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,7 +113,7 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         confirmed=sum(group.is_confirmed for group in study.weaknesses),
         more_weaknesses=len(study.weaknesses) - len(cards),
         rules=tuple(rule_rows(study, cards)),
-        steps=tuple(step_rows(study)),
+        steps=tuple(step_rows(study, cards)),
         sources=source_rows(study),
         front=front,
         front_scale=interval_scale([effect for _, effect in front] or [improvement.effect]),
@@ -123,9 +123,21 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         seeds=tuple(seed_rows(study)),
         command=rerun_command(study),
         composition_replays=replays.of_composition,
-        replays=replays.data if mistakes is None else (*replays.data, *mistakes.replays),
+        replays=(*_with_weaknesses(replays.data, cards, study), *(mistakes.replays if mistakes is not None else ())),
         mistakes=mistakes,
     )
+
+
+def _with_weaknesses(replays: Sequence[Any], cards: Sequence[WeaknessCard], study: Study) -> Iterator[Any]:
+    """Replays that know for each of their rules the number of the card that tells of it, 0 where there is none."""
+    numbers: dict[str, int] = {}
+    for number, card in enumerate(cards, start=1):
+        for rule_set in card.rule_sets:
+            for rule in rule_set.rules:
+                numbers.setdefault(rule.text(study.space), number)
+    for replay in replays:
+        texts = replay.get("texts", ())
+        yield {**replay, "weaknesses": [numbers.get(text, 0) for text in texts]}
 
 
 def _by_policy(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

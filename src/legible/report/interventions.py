@@ -1,10 +1,12 @@
 """Where guidance makes a difference along a recorded episode, and what the policy does without it.
 
 - `Mark`: one such step; `interventions`: all of an episode.
+- `condition_changes`: when the conditions of rules begin and cease to hold.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +17,7 @@ from legible.evaluation.units import UNGUIDED, Setup
 from legible.features import choices_of
 from legible.play import Recording, Scores
 from legible.policies import ChoicePolicy, Policy
-from legible.rules import CompiledRules, RuleSet
+from legible.rules import CompiledRules, Condition, RuleSet
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,19 @@ def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Ma
             Mark(step, alone[step], guided[step], groups, by_chance, not deciding, tuple(deciding or triggered))
         )
     return marks
+
+
+def condition_changes(conditions: Sequence[Condition], recording: Recording) -> list[int]:
+    """Return the steps at which conditions, taken together, begin to hold, cease to hold, begin again, and so on.
+
+    >>> seen = np.array([[0.0], [2.0], [2.0], [0.0]], np.float32)
+    >>> condition_changes([Condition(0, 1.0, 3.0)], Recording(0, seen, seen, seen, np.zeros(4)))
+    [1, 3]
+    """
+    seen = recording.observations
+    holds = np.all([(c.low < seen[:, c.feature]) & (seen[:, c.feature] <= c.high) for c in conditions], axis=0)
+    steps: list[int] = np.flatnonzero(np.diff(holds, prepend=False)).tolist()
+    return steps
 
 
 def _choices(policy: Policy, actions: NDArray[Any]) -> NDArray[np.int64]:

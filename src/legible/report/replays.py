@@ -21,10 +21,10 @@ from legible.evaluation.units import UNGUIDED, Unit, UnitResult, record_unit
 from legible.features import FeatureSpace
 from legible.play import Recording, replay
 from legible.report.action_words import ActionWords
-from legible.report.interventions import Mark, interventions
+from legible.report.interventions import Mark, condition_changes, interventions
 from legible.report.scenes import Scene, is_drawn_from_state, scene_of
 from legible.report.selection import Choice, choose_episodes, chosen_seeds, typical_episode, worst_episodes
-from legible.rules import RuleSet, describe_rule
+from legible.rules import RuleSet, describe_rule, rule_parts
 from legible.study import Study
 
 MOST_FEATURES = 12
@@ -274,9 +274,12 @@ def _replay(
     for side in sides:
         for mark in side["marks"]:
             mark[3] = [places[rule] for rule in mark[3]]
+    parts = [rule_parts(rules.rules[rule], space) for rule in used]
+    for side, recording in zip(sides, pair, strict=True):
+        side["holds"] = [[condition_changes(all_of, recording) for _, all_of in when] for _, when in parts]
     base, guided = (recording.actions for recording in pair)
     shared = min(len(base), len(guided))
-    parts = np.flatnonzero((base[:shared] != guided[:shared]).reshape(shared, -1).any(axis=1))
+    apart = np.flatnonzero((base[:shared] != guided[:shared]).reshape(shared, -1).any(axis=1))
     return {
         "seed": pair[0].seed,
         "why": choice.why,
@@ -284,6 +287,8 @@ def _replay(
         "layout": scene.layout,
         "actions": words.words,
         "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
-        "parting": int(parts[0]) if parts.size else shared,
+        "texts": [rules.rules[rule].text(space) for rule in used],
+        "parts": [{"does": does, "when": [words for words, _ in when]} for does, when in parts],
+        "parting": int(apart[0]) if apart.size else shared,
         "sides": sides,
     }

@@ -17,7 +17,7 @@ from legible.formatting import capitalise, counted, percent
 from legible.mining import MinedRule
 from legible.play import STAGES, Known, stage_seeds
 from legible.report.weakness_cards import WeaknessCard
-from legible.rules import Rule, describe_rule, describe_rule_set, representative_rule
+from legible.rules import Rule, RuleSet, describe_rule, describe_rule_set, representative_rule
 from legible.study import Study
 
 BASELINE_NAMES = {
@@ -55,13 +55,19 @@ class RuleRow:
 
 @dataclass(frozen=True)
 class StepRow:
-    """One turn of the composition: what was tried, and what became of it."""
+    """One turn of the composition: what was tried, and what became of it.
+
+    `adds` is what it adds to the objective, where that was tested; `weakness` is the number of the card that tells of
+    it, if there is one.
+    """
 
     words: str
     mean: float
     error: float
+    adds: Effect | None
     changed: float
     badge: str
+    weakness: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,11 +98,7 @@ def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[Rule
     Rule sets that are equal were tested once and are one row, so that the table counts as the headline does.
     """
     mined = {entry.rule: entry for entry in study.mining.rules}
-    numbers = {
-        verdict.rule_set: number
-        for number, card in enumerate(cards, start=1)
-        for verdict in (card.verdict, *card.explanation.others)
-    }
+    numbers = _numbers(cards)
     seen: set[Rule] = set()
     for verdict in study.evaluation.verdicts:
         rule = representative_rule(verdict.rule_set)
@@ -140,12 +142,19 @@ def _origin(mined: MinedRule | None, verdict: Verdict | None) -> str:
     return "" if mined is not None or verdict is None else verdict.found_by or "given"
 
 
-def step_rows(study: Study) -> Iterator[StepRow]:
+def _numbers(cards: Sequence[WeaknessCard]) -> dict[RuleSet, int]:
+    """The numbers of the cards that rule sets are told of in."""
+    return {rule_set: number for number, card in enumerate(cards, start=1) for rule_set in card.rule_sets}
+
+
+def step_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[StepRow]:
     """Return the turns of the composition."""
+    numbers = _numbers(cards)
     for step in study.improvement.steps:
         words = capitalise(describe_rule_set(step.rule_set, study.space, "advice"))
         badge = "left out" if step.is_removal else "kept" if step.accepted else "not kept"
-        yield StepRow(words, step.mean, step.error, step.changed, badge)
+        weakness = numbers.get(step.rule_set)
+        yield StepRow(words, step.mean, step.error, step.effect, step.changed, badge, weakness)
 
 
 def front_rows(study: Study) -> Iterator[tuple[str, Effect]]:

@@ -13,7 +13,7 @@ from legible.evaluation import Verdict
 from legible.evaluation.statistics import Effect
 from legible.explanation import Knowledge, WeaknessExplanation, explain_weakness
 from legible.formatting import capitalise
-from legible.rules import describe_rule
+from legible.rules import RuleSet, describe_rule
 from legible.study import Study
 
 MOST_WEAKNESSES = 12
@@ -34,7 +34,11 @@ class RuleLine:
 
 @dataclass(frozen=True)
 class WeaknessCard:
-    """One weakness as the report shows it; `replay` is the number of its replay, if there is one."""
+    """One weakness as the report shows it.
+
+    `replay` is the number of its replay, if there is one; `joined` the step of the composition at which one of its
+    rule sets joined, if one did.
+    """
 
     explanation: WeaknessExplanation
     title: str
@@ -45,6 +49,12 @@ class WeaknessCard:
     rules: tuple[RuleLine, ...]
     effects: tuple[tuple[str, Effect], ...]
     replay: int | None
+    joined: int | None
+
+    @property
+    def rule_sets(self) -> tuple[RuleSet, ...]:
+        """All rule sets that are this weakness, the one in front first."""
+        return tuple(verdict.rule_set for verdict in (self.verdict, *self.explanation.others))
 
     @property
     def verdict(self) -> Verdict:
@@ -99,13 +109,21 @@ def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) 
         explanation=found,
         title=capitalise(found.title),
         full="" if found.title == found.habit else found.habit,
-        origin="Mined" if is_mined else "Given",
+        origin="Mined" if is_mined else f"Source: {found.verdict.found_by}," if found.verdict.found_by else "Given",
         mined="" if found.rule_set.source is None else found.rule_set.source.text(study.space),
         sentences=tuple(found.sentences()),
         rules=tuple(sorted(lines, key=lambda line: not line.matters)[:MOST_LINES]),
         effects=tuple(_effects(found.verdict)),
         replay=replay,
+        joined=_joined(found, study),
     )
+
+
+def _joined(found: WeaknessExplanation, study: Study) -> int | None:
+    """The step of the composition, counted from 1, at which a rule set of this weakness joined."""
+    own = {verdict.rule_set for verdict in (found.verdict, *found.others)}
+    steps = enumerate(study.improvement.steps, start=1)
+    return next((place for place, s in steps if s.accepted and not s.is_removal and s.rule_set in own), None)
 
 
 def _effects(verdict: Verdict) -> Iterator[tuple[str, Effect]]:
@@ -114,6 +132,6 @@ def _effects(verdict: Verdict) -> Iterator[tuple[str, Effect]]:
     yield "all rules of the set", verdict.confirmation.effect
     if len(verdict.rule_set) > 1:
         if verdict.confirmation.of_rule is not None:
-            yield "the mined rule alone", verdict.confirmation.of_rule
+            yield "its first rule alone", verdict.confirmation.of_rule
         if verdict.confirmation.of_generalisation is not None:
             yield "what generalising adds", verdict.confirmation.of_generalisation

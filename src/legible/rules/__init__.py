@@ -10,6 +10,7 @@ from legible.rules.wording import (
     describe_rule_set,
     gerund,
     representative_rule,
+    rule_parts,
     third_person,
 )
 
@@ -27,6 +28,7 @@ __all__ = [
     "gerund",
     "parse_rule",
     "representative_rule",
+    "rule_parts",
     "third_person",
     "triggers",
 ]

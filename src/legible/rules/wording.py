@@ -1,7 +1,7 @@
 """Rules in plain English, made of the words that features and actions bring along.
 
 - `describe_rule`: "avoids going north when north is a wall", or as advice: "do not go north when north is a wall".
-- `describe_rule_briefly`: the same in about 15 words, for titles.
+- `describe_rule_briefly`: the same in about 15 words, for titles; `rule_parts`: what it asks for and each condition.
 - `describe_condition`, `describe_conditions`: the part after "when".
 - `describe_rule_set`: a rule with what it generalises to; `representative_rule`: the rule that a set is described by.
 - `gerund`, `third_person`: "go north" as "going north" and "goes north".
@@ -26,6 +26,8 @@ _IRREGULAR = {"be": ("being", "is"), "have": ("having", "has")}
 _NEGATION = re.compile(r"\b(?:not|no|nothing)\b")
 _PREPOSITION = re.compile(r"(?:to|into|with|at|on|by|for|from) ")
 _COUNT = "the number of "
+# Ends of intervals below this are 0 for people: a velocity of a millionth is none.
+_NEAR_ZERO = 1e-5
 
 
 def gerund(phrase: str) -> str:
@@ -164,6 +166,8 @@ def _range(condition: Condition, feature: Feature) -> str:
         low = -np.inf
     scale = feature.scale or 1.0
     digits = next(d for d in (3, 4, 5, 6, 9) if d == 9 or number(scale * low, d) != number(scale * high, d))
+    if abs(scale * low) < _NEAR_ZERO and abs(scale * high) < _NEAR_ZERO:
+        return "nearly 0"
     ends = []
     if low > -np.inf:
         ends.append(_nicer(low, "above", "at least", digits, scale))
@@ -175,6 +179,8 @@ def _range(condition: Condition, feature: Feature) -> str:
 def _nicer(end: float, plain: str, other: str, digits: int, scale: float = 1.0) -> str:
     """Of two equivalent ends ("at most 4.9999995" and "below 5") take the one people would say."""
     following = float(above(end))
+    if 0.0 < abs(scale * end) < _NEAR_ZERO:
+        return f"{plain} 0" if end > 0.0 else f"{other} 0"
     if len(str(np.float32(following))) < len(str(np.float32(end))):
         return f"{other} {number(scale * following, digits)}"
     return f"{plain} {number(scale * end, digits)}"
@@ -330,6 +336,25 @@ def describe_rule_briefly(rule: Rule, space: FeatureSpace, mood: Mood = "habit",
         if len(text.split()) <= most_words + 4:  # the words in brackets are read at a glance
             break
     return text
+
+
+def rule_parts(rule: Rule, space: FeatureSpace) -> tuple[str, list[tuple[str, tuple[Condition, ...]]]]:
+    """Say what a rule asks for, and each of its conditions with all that must hold for it.
+
+    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible.rules import parse_rule
+    >>> does, conditions = rule_parts(parse_rule("-North <- not open.north", pacman_features(2)), pacman_features(2))
+    >>> does, [words for words, _ in conditions]
+    ('do not go north', ['north is a wall'])
+    """
+    phrases = [_describe_with_presence(c, rule.conditions, space) for c in rule.conditions]
+    silent = [i for i, phrase in enumerate(phrases) if not phrase]
+    parts = [
+        (phrase, (rule.conditions[i], *(rule.conditions[k] for k in silent if _is_needed(rule, k, [i], space))))
+        for i, phrase in enumerate(phrases)
+        if phrase
+    ]
+    return _advise(space.actions[rule.action].label, rule.polarity == "+", always=not parts), parts
 
 
 def _is_needed(rule: Rule, i: int, chosen: Iterable[int], space: FeatureSpace) -> bool:

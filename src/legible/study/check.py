@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -154,7 +155,7 @@ def _ask(
     walks, again = _play_walks(spec, seed, time_limit)
     yield _same_again(walks[0], again, seed)
     yield _branching(spec, seed, time_limit)
-    yield _seeds_matter(walks)
+    yield _seeds_matter(walks, spec, seed, time_limit)
     yield _finite(walks)
     yield _ends(walks)
     told = mapped.names.is_named
@@ -246,16 +247,19 @@ def _play_walks(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> t
         return walks, {same: walk(seeds[-1], seed)[-1], fresh: walk(seed)[0]}
 
 
-def _walks(spec: EnvironmentSpec, seeds: Sequence[int]) -> list[_Walk]:
-    """Play random walks in one environment; the first again as long as it gets much faster, as after compiling."""
+def _walks(spec: EnvironmentSpec, seeds: Sequence[int], actions: int | None = None) -> list[_Walk]:
+    """Play random walks in one environment; the first again as long as it gets much faster, as after compiling.
+
+    Actions are drawn with the seed of the episode, or with that of `actions`.
+    """
     env = spec.make()
     try:
         encoder = ObservationEncoder.of(env.observation_space)
-        first, steps = _walk(env, encoder, seeds[0]), 0
+        first, steps = _walk(env, encoder, seeds[0], actions), 0
         while not first.over and FASTER * steps < len(first.rewards) < MOST_STEPS:
             steps = len(first.rewards)
-            first = _walk(env, encoder, seeds[0])
-        return [first, *(_walk(env, encoder, seed) for seed in seeds[1:])]
+            first = _walk(env, encoder, seeds[0], actions)
+        return [first, *(_walk(env, encoder, seed, actions) for seed in seeds[1:])]
     finally:
         env.close()
 
@@ -286,10 +290,11 @@ def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Spac
     return True
 
 
-def _walk(env: Env, encoder: ObservationEncoder, seed: int) -> _Walk:
-    """Play an episode of random actions, the same for the same seed."""
-    rng = np.random.default_rng(seed)
-    env.action_space.seed(seed)
+def _walk(env: Env, encoder: ObservationEncoder, seed: int, actions: int | None = None) -> _Walk:
+    """Play an episode of random actions, the same for the same seed and the same seed of its actions."""
+    of_actions = seed if actions is None else actions
+    rng = np.random.default_rng(of_actions)
+    env.action_space.seed(of_actions)
     observation, _ = env.reset(seed=seed)
     seen, over, started = [observation], False, time.monotonic()
     rewards: list[float] = []
@@ -339,16 +344,33 @@ def _branching(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Fi
     return Finding("branching", "yes", str(found))
 
 
-def _seeds_matter(walks: list[_Walk]) -> Finding:
+def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Finding:
+    question = "seeds make a difference"
     starts = {walk.observations[0].tobytes() for walk in walks}
     if len(starts) > 1:
-        return Finding("seeds make a difference", "yes", "episodes start in different states")
+        return Finding(question, "yes", "episodes start in different states")
+    others = _walks_with_same_actions(spec, seed, time_limit)
+    apart = [step for step in (_agree(walks[0], other) for other in others) if step is not None]
+    if apart:
+        return Finding(
+            question, "yes", f"episodes start in the same state and go different ways from step {min(apart)} on"
+        )
     return Finding(
-        "seeds make a difference",
+        question,
         "mind",
-        "all episodes start in the same state; if nothing later is random either, a policy without randomness plays "
-        "one and the same episode, and there is nothing to test (try --play.epsilon 0.05)",
+        "all episodes start in the same state, and with the same actions they went the same way; a policy without "
+        "randomness plays one and the same episode, and there is nothing to test (try --play.epsilon 0.05)",
     )
+
+
+def _walks_with_same_actions(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> list[_Walk]:
+    """Play the random actions of the first walk with other seeds of the environment."""
+    others = [seed + i for i in range(1, EPISODES)]
+    if time_limit is None:
+        return _walks(spec, others, seed)
+    with LocalProcesses(1) as engine:
+        what = f"random actions in the episodes with seeds {others[0]} to {others[-1]}"
+        return run_within_limit(engine, partial(_walks, actions=seed), spec, others, len(others) * time_limit, what)
 
 
 def _finite(walks: list[_Walk]) -> Finding:

@@ -16,6 +16,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from legible.engines import Engine, LocalProcesses, UnitFailedError
 from legible.environments import Env, EnvironmentSpec, UnfitEnvironmentError
 from legible.evaluation.units import UNGUIDED, Setup, Unit, play_unit
@@ -23,9 +25,10 @@ from legible.play import STAGES, Known, stage_seeds
 from legible.settings import StudySettings
 from legible.study.running import run_within_limit
 
-# What is not known before it is found: rules that an action gets, and the share of rule sets that look like weaknesses.
+# What is not known before it is found: rules that an action gets, and the share of rule sets that look like weaknesses;
+# of those that a search proposes, which did well already, many do again.
 RULES_PER_ACTION = 15
-SHARE_OF_CANDIDATES = 0.1
+SHARE_OF_CANDIDATES, SHARE_OF_PROPOSED = 0.1, 0.5
 # Steps of a study that are not part of every run, or have a budget in steps.
 _APART = ("baseline", "mistakes")
 EXPLAINED_RULES = 12
@@ -35,10 +38,11 @@ DIFFERENT, MOST_REPLAYS = 3.0, 2
 
 
 class Rate(NamedTuple):
-    """Episodes and environment steps a second in one process."""
+    """Episodes and environment steps a second in one process; and whether episodes return different things."""
 
     episodes: float
     steps: float
+    is_varied: bool = True
 
     @property
     def length(self) -> float:
@@ -108,16 +112,16 @@ def measure_rate(
 
 
 def _measure_rate(setup: Setup, seconds: float, seed: int, engine: Engine | None, time_limit: float | None) -> Rate:
-    count, rate, length, again = 1, 0.0, 0.0, 0
+    count, rate, length, again, is_varied = 1, 0.0, 0.0, 0, True
     for lot in itertools.count():
         unit = Unit((UNGUIDED,) * count, tuple(stage_seeds(seed, "experiences", 0, count)))
         try:
-            took, steps = _seconds_for(setup, unit, engine, time_limit)
+            took, steps, spread = _seconds_for(setup, unit, engine, time_limit)
         except (UnfitEnvironmentError, UnitFailedError):
             if rate:
-                return Rate(rate, rate * length)
+                return Rate(rate, rate * length, is_varied)
             raise
-        length = steps / count
+        length, is_varied = steps / count, count == 1 or spread > 0.0
         before, rate = rate, count / took
         # The first lot never counts: it may have been compiling.
         if lot > 0 and again < MOST_REPLAYS and not 1 / DIFFERENT <= rate / before <= DIFFERENT:
@@ -128,10 +132,10 @@ def _measure_rate(setup: Setup, seconds: float, seed: int, engine: Engine | None
             break
         if lot > 0 or took < seconds:
             count *= 4
-    return Rate(rate, rate * length)
+    return Rate(rate, rate * length, is_varied)
 
 
-def _seconds_for(setup: Setup, unit: Unit, engine: Engine | None, time_limit: float | None) -> tuple[float, int]:
+def _seconds_for(setup: Setup, unit: Unit, engine: Engine | None, time_limit: float | None) -> tuple[float, int, float]:
     if engine is None or time_limit is None:
         return _time_unit(setup, unit)
     episodes = f"seed {unit.seeds[0]}" if len(unit) == 1 else f"seeds {unit.seeds[0]} to {unit.seeds[-1]}"
@@ -139,10 +143,11 @@ def _seconds_for(setup: Setup, unit: Unit, engine: Engine | None, time_limit: fl
     return run_within_limit(engine, _time_unit, setup, unit, time_limit, what)
 
 
-def _time_unit(setup: Setup, unit: Unit) -> tuple[float, int]:
+def _time_unit(setup: Setup, unit: Unit) -> tuple[float, int, float]:
+    """Seconds and environment steps of a unit, and how far apart its returns lie."""
     before = time.perf_counter()
     played = play_unit(setup, unit)
-    return time.perf_counter() - before, int(played.lengths.sum())
+    return time.perf_counter() - before, int(played.lengths.sum()), float(np.ptp(played.returns))
 
 
 def planned_episodes(settings: StudySettings, known: Known, *, collected: bool = False) -> dict[str, int]:
@@ -184,12 +189,21 @@ def expected_episodes(settings: StudySettings, known: Known) -> dict[str, tuple[
 def estimate(
     setup: Setup, settings: StudySettings, engine: Engine, rule_sets: int | None = None, *, rate: Rate | None = None
 ) -> Estimate:
-    """Estimate what a study takes; with `rule_sets`, what is left of it once the rules are known."""
+    """Estimate what a study takes; with `rule_sets`, what is left of it once the rules are known.
+
+    How much is found is a guess. Where all episodes return the same, nothing is expected to be found: usually that is
+    the most that an episode can return.
+    """
     rate = rate or measure_rate(setup, engine=engine, time_limit=settings.time_limit or None)
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
     references = 1 + min(setup.policy.n_actions, settings.references.most_constants)
     searched = round(search_budget(settings, setup.environment, known, rate.length) / rate.length)
-    guess = Known(known, round(SHARE_OF_CANDIDATES * known), EXPLAINED_RULES, references, searched)
+    proposed = settings.search.proposed if "searched" in settings.sources else 0
+    if rate.is_varied:
+        candidates = round(SHARE_OF_CANDIDATES * known + SHARE_OF_PROPOSED * proposed)
+        guess = Known(known + proposed, candidates, EXPLAINED_RULES, references, searched)
+    else:
+        guess = Known(known, 0, 0, references, searched)
     episodes = planned_episodes(settings, guess, collected=rule_sets is not None)
     return Estimate(rate.episodes, episodes, engine.workers or 1)
 

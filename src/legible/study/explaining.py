@@ -115,7 +115,8 @@ class ExplainsWeaknesses:
     @property
     def conclusion(self) -> Conclusion:
         """The whole study in a few sentences; composition and references must be known."""
-        return conclude(self.evaluation, self.improvement, self.references, self.weaknesses)
+        solved = self.environment.solved_from
+        return conclude(self.evaluation, self.improvement, self.references, self.weaknesses, solved)
 
     @property
     def deployment(self) -> Deployment:
@@ -126,6 +127,7 @@ class ExplainsWeaknesses:
             environment=self.environment.name,
             play=self.settings.play,
             success="" if domain is None else domain.success,
+            solved=self.environment.solved_from,
         )
 
     @property
@@ -139,4 +141,5 @@ class ExplainsWeaknesses:
             has_relations=bool(self.relations),
             has_mistakes=self.has_mistakes,
             folder=str(self.folder),
+            is_bad=self.conclusion.is_bad,
         )

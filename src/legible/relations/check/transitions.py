@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -121,6 +122,7 @@ def taken(env: Env, action: NDArray[Any]) -> NDArray[Any]:
     return as_taken(env.action_space, action[None].astype(env.action_space.dtype))[0]
 
 
+USUAL_EPISODES = 200
 NEIGHBOURS = 5
 STRATA = 5
 BOOTSTRAPS = 400
@@ -141,7 +143,7 @@ class TransitionChecker:
         self.inputs = inputs
         # Fail on spaces that cannot be used before anything is played.
         ObservationEncoder.of(inputs.env.observation_space)
-        self.data = play_at_random(inputs, inputs.episodes or 200)
+        self.data = play_at_random(inputs, inputs.episodes or USUAL_EPISODES)
         self._models: dict[tuple[int, bytes], _TransitionModel] = {}
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:
@@ -157,7 +159,7 @@ class TransitionChecker:
         self.inputs.report(0.0, f"comparing {space.action_names[relation.action]}")
         model = self._model(relation.image_action, told)
         if model is None or len(rows) < FEWEST_STATES:
-            note = "too few transitions; play more episodes"
+            note = f"too few transitions; {self._episodes_needed(FEWEST_STATES / max(1, len(rows)))}"
             return cannot_tell(relation, space, self.method, len(rows), note)
         same = data.rewards[rows], data.ended[rows], told
         results = _results(images[rows], images_after[rows], *same)
@@ -171,6 +173,12 @@ class TransitionChecker:
             forgetful = model.compare(situations, unmapped, data.episodes[rows], alike, self.inputs.seed)
             blind = forgetful.low.max() <= 0
         return self._answer(relation, told, rows, evidence, results, model, blind)
+
+    def _episodes_needed(self, times: float) -> str:
+        """Say how many episodes would tell, when so many times as much play is needed; a little more is safer."""
+        episodes = self.inputs.episodes or USUAL_EPISODES
+        hundreds = math.ceil(1.2 * max(1.0, times) * episodes / 100)
+        return f"about {100 * hundreds} episodes would tell (--episodes {100 * hundreds})"
 
     def _takes(self, action: int) -> Flags:
         """Which steps take an action, or one with this choice."""
@@ -224,7 +232,8 @@ class TransitionChecker:
         compared = int(evidence.covered.sum())
         if compared < FEWEST_STATES:
             note = f"only {covered} of the images lie where random play has been"
-            return cannot_tell(relation, space, self.method, compared, note)
+            more = self._episodes_needed(FEWEST_STATES / compared) if compared else "more episodes will not change that"
+            return cannot_tell(relation, space, self.method, compared, f"{note}; {more}")
         worst = evidence.worst
         verdict: CheckVerdict = "cannot tell" if blind else evidence.verdict
         notes = [f"{covered} of the images lie where random play has been"]
@@ -243,7 +252,7 @@ class TransitionChecker:
         elif verdict == "cannot tell":
             notes.append(
                 f"no difference found, but an excess of {evidence.high.max():.2f} of the variance cannot be ruled out; "
-                "play more episodes"
+                f"{self._episodes_needed(evidence.times_as_much)}"
             )
         else:
             notes.append(f"no difference found; an excess of {evidence.high.max():.2f} of the variance is ruled out")
@@ -319,6 +328,15 @@ class _Evidence:
         """The result that deviates most of those that do for certain, or else of all."""
         certain = self.low > 0
         return int(np.where(certain, self.excess, -np.inf).argmax() if certain.any() else self.excess.argmax())
+
+    @property
+    def times_as_much(self) -> float:
+        """How many times as much play would rule out what is too much: intervals shrink with its square root."""
+        doubtful = int(self.high.argmax())
+        excess = max(0.0, float(self.excess[doubtful]))
+        # An excess near what is too much is taken for chance in half: there is no telling before it is played.
+        room = max(TOO_UNSURE - excess, TOO_UNSURE / 2)
+        return float((self.high[doubtful] - excess) / room) ** 2
 
     @property
     def verdict(self) -> CheckVerdict:

@@ -257,9 +257,9 @@ class Player {
     const kind = this.replay.kind, drawer = new DRAWERS[kind](this.replay.layout, side.frames);
     const screen = kind === "features" ? make("div", { class: "values" }) : make("canvas", { role: "img" });
     const score = make("span", { class: "figures" }), says = make("div", { class: "says" });
-    const head = make("div", { class: "head" }, make("b", {}, this.names[i]), score);
-    sides.append(make("div", { class: `side ${i ? "guided" : "alone"}` }, head, screen, says));
-    return { side, drawer, screen, score, says };
+    const head = make("div", { class: "head" }, make("b", {}, this.names[i]), score), lamps = make("div", { class: "lamps" });
+    sides.append(make("div", { class: `side ${i ? "guided" : "alone"}` }, head, screen, says, lamps));
+    return { side, drawer, screen, score, says, lamps };
   }
 
   timeline() {
@@ -357,11 +357,25 @@ class Player {
     this.panels.forEach((panel, i) => {
       panel.drawer.draw(panel.screen, Math.min(this.step, panel.side.actions.length));
       this.caption(panel, i);
+      this.light(panel);
     });
     this.heads.forEach((head) => { head.style.left = `${100 * this.step / this.last}%`; });
     this.range.value = this.step;
     this.count.textContent = `step ${this.first + this.step} of ${this.first + this.last}`;
     this.root.dataset.step = this.step;
+  }
+
+  light({ side, lamps }) {
+    // The rule that steps in here or next, with its conditions, which light up as they hold.
+    if (!side.holds || !side.marks.length) return;
+    const t = Math.min(this.step, side.actions.length - 1);
+    const mark = side.marks.find((entry) => entry[0] >= t) || side.marks[side.marks.length - 1], rule = mark[3][0];
+    const { does, when } = this.replay.parts[rule], card = this.replay.weaknesses[rule];
+    const where = mark[0] === t ? "The rule" : `The rule of step ${this.first + mark[0]}`;
+    lamps.replaceChildren(`${where}: ${does}${when.length ? " when" : ""} `, ...when.flatMap((words, i) => {
+      const isOn = holds(side.holds[rule][i], t);
+      return [make("span", { class: isOn ? "lamp on" : "lamp" }, `${isOn ? "✓" : "✗"} ${words}`), " "];
+    }), ...(card ? [make("a", { href: `#weakness-${card}` }, `weakness ${card}`)] : []));
   }
 
   caption(panel, guided) {
@@ -387,6 +401,11 @@ class Player {
     says.replaceChildren(...lines);
     if (screen.tagName === "CANVAS") screen.setAttribute("aria-label", `step ${t}: ${says.textContent}`);
   }
+}
+
+function holds(changes, step) {
+  // Whether something holds that begins and ceases at these steps.
+  return changes.filter((change) => change <= step).length % 2 === 1;
 }
 
 function startPlayers(scope) {

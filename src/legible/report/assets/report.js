@@ -65,6 +65,19 @@ function setUpTabs(tabs) {
   choose(0);
 }
 
+function setUpChips(chips) {
+  // What a figure means: a mouse finds it by itself, a finger or the keyboard asks for it.
+  const help = make("p", { class: "chip-help", "aria-live": "polite", hidden: "" });
+  chips.after(help);
+  for (const chip of chips.querySelectorAll(".chip[title]")) {
+    chip.addEventListener("click", () => {
+      const text = `${chip.textContent}: ${chip.title}.`;
+      help.hidden = !help.hidden && help.textContent === text;
+      help.textContent = text;
+    });
+  }
+}
+
 function openTarget() {
   // A link to a weakness opens its card, and whatever it lies in.
   const target = location.hash.startsWith("#weakness-") && document.getElementById(location.hash.slice(1));
@@ -74,6 +87,7 @@ function openTarget() {
 
 document.querySelectorAll("table.sortable").forEach(setUpTable);
 document.querySelectorAll(".tabs").forEach(setUpTabs);
+document.querySelectorAll(".chips").forEach(setUpChips);
 document.querySelectorAll("details.weak").forEach((weak) =>
   weak.addEventListener("toggle", () => { if (weak.open) startPlayers(weak); }));
 startPlayers(document);
