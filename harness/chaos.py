@@ -29,7 +29,8 @@ from legible.study import Study
 STAGES = (
     *("start", "experiences", "importance", "rules", "search", "racing", "racing confirmation"),
     *("composition", "composition check", "final"),
-    *("references", "explanation", "baseline block", "baseline enforce", "baseline rules"),
+    *("references", "explanation", "mistakes", "mistakes rollouts"),
+    *("baseline racing", "baseline racing confirmation"),
 )
 KILLS_IN_A_STUDY = len(STAGES)
 DELAYS = (0.03, 0.3)  # seconds at the most: into the writing of a file, or beyond it
@@ -107,9 +108,13 @@ def _has_come(line: str, moment: Moment) -> bool:
 
 def run_study(folder: Path, policy: Path, engine: str) -> None:
     """Run the small study to its end, and tell its progress."""
+    explained = False
 
     def tell(stage: str, done: int, of: int) -> None:
-        print(stage, done, of, sep="\t", flush=True)
+        nonlocal explained
+        explained = explained or stage == "explanation"
+        own = f"baseline {stage}" if explained and stage.startswith("racing") else stage  # they are raced, too
+        print(own, done, of, sep="\t", flush=True)
 
     tell("start", 1, 1)
     workers = make_engine(engine, None if engine == "inline" else 2)
@@ -127,6 +132,7 @@ def contents(folder: Path) -> dict[str, Any]:
         "baselines": {kind: plain(found.verdicts) for kind, found in study.baselines.items()},
         "improvement": plain(study.improvement),
         "references": plain(study.references.to_rows()),
+        "mistakes": plain(study.mistakes),
         "explanations": [explanation.to_dict() for explanation in study.explanations],
         "guided.safetensors": (folder / "guided.safetensors").read_bytes(),
         "composition.json": (folder / "composition.json").read_bytes(),

@@ -23,14 +23,18 @@ import safetensors.numpy
 import torch
 
 from harness.small_study import make_study
+from legible.distillation.checkpoint import Checkpoint, SavedRound
+from legible.distillation.distil import write_network
 from legible.engines import InProcess
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, FeatureMap
+from legible.environments.feature_readers import InfoReader
 from legible.environments.pacman.maze import load_maze
 from legible.evaluation.units import UnitResult
 from legible.features import FeatureSpace
-from legible.files import read_json, read_text
+from legible.files import read_json, read_text, sha256_of, write_json
 from legible.guidance import GuidedPolicy
 from legible.mining import Importance, Mining
+from legible.mistakes import Mistakes
 from legible.play import Experiences, environment_for
 from legible.policies import (
     Normalisation,
@@ -43,9 +47,12 @@ from legible.policies import (
 from legible.relations import load_relations
 from legible.reproduction.records import load_record, save_record
 from legible.rules import parse_rule
-from legible.settings import StudySettings
+from legible.settings import DistillationSettings, StudySettings
 from legible.study import Study, UnitFiles
 from legible.study.folder import StudyFolder, read_names
+from legible.study.mending import read_mending
+from legible.study.mistakes import RolloutFiles
+from legible.study.rules_from import _rules_in
 
 _MAZE = """%%%%%%%%%
 %o. G  .%
@@ -106,6 +113,15 @@ cycle = [["vehicle1.x", "vehicle2.x", "vehicle3.x"]]
 drop = ["ego.*"]
 ignore = ["vehicle*.y", "*.speed?"]
 """
+_DERIVED = """features = ["left", "right", "at_left", "at_right", "luck"]
+groups = { steer = { left = [-1, -0.3], straight = [-0.3, 0.3], right = [0.3, 1] }, gear = ["slow", "fast"] }
+[derived]
+closing = "luck / max(1, -change(luck))"
+before = "last_action.steer"
+[derived.braked]
+expression = "since(left) <= 3 and previous(right) == 1"
+words = "has braked"
+"""
 _NAMES = """[[features]]
 name = "speed"
 words = "how fast it drives"
@@ -119,6 +135,11 @@ name = "Brake"
 name = "Go"
 words = "drive faster"
 """
+
+_WITH_FOLDER = (
+    *("names.json", "study.json", "study.json of older versions", "mend.json", "mend.json without checksum"),
+    "checkpoint of a distillation",
+)
 
 
 @dataclass(frozen=True)
@@ -159,7 +180,7 @@ def make_samples(folder: Path) -> list[Sample]:
 def _alone(sample: Sample, folder: Path) -> Sample:
     """The sample in a folder of its own, with what lies beside it."""
     beside = sample.path.parent
-    if sample.name in {"names.json", "study.json", "study.json of older versions"} or sample.path.suffix == ".yml":
+    if sample.name in _WITH_FOLDER or sample.path.suffix == ".yml":
         shutil.copytree(beside, folder, ignore=shutil.ignore_patterns("units", "experiences*", "*.html"))
     else:
         folder.mkdir()
@@ -192,6 +213,7 @@ def _study_samples(folder: Path) -> list[Sample]:
     study.run(report=False, baselines=True)
     key = str(json.loads((study.folder / "study.json").read_text())["about"]["id"])
     unit = min((study.folder / "units").glob("*.npz"))
+    rollouts = min((study.folder / "rollouts").glob("*.npz"))
     balance = _cartpole_study(folder / "cartpole")
     older = folder / "older"
     shutil.copytree(balance, older)
@@ -212,7 +234,65 @@ def _study_samples(folder: Path) -> list[Sample]:
         Sample("names.json", balance / "names.json", _names_of_study),
         Sample("study.json of older versions", older / "study.json", _open_study, is_checked=False),
         Sample("record", record, load_record),
+        Sample("confirmed rules", study.folder / "confirmed.json", lambda path: _rules_in(path.parent)),
+        Sample("searched rules", study.folder / "searched.json", lambda path: read_json(path, key)),
+        Sample("mistakes", study.folder / "mistakes.json", lambda path: Mistakes.load(path, key)),
+        Sample("decisions", study.folder / "mistakes.npz", lambda path: Experiences.load(path, key)),
+        Sample("rollouts", rollouts, lambda path: RolloutFiles(path.parent)[path.stem]),
+        *_guided_samples(folder, policy),
+        *_mended_samples(folder, balance),
     ]
+
+
+def _guided_samples(folder: Path, network: Path) -> list[Sample]:
+    """Guided policies whose rules have a memory, or see what the environment tells besides."""
+    import mirror_world
+
+    policy = load_policy(network)
+    memory = FeatureSpace.from_dict({**mirror_world.SPACE.to_dict(), "derived": {"before": "last_action"}})
+    guided = folder / "memory.safetensors"
+    GuidedPolicy(policy, [parse_rule("+Left <- left & before = 1", memory)], memory).save(guided)
+    told = FeatureSpace.of(["wind"], ["Left", "Right", "Stay"])
+    features = FeatureMap(told, InfoReader(("wind",)), gymnasium.spaces.Box(-1.0, 1.0, (5,), np.float32))
+    informed = folder / "informed.safetensors"
+    GuidedPolicy(policy, [parse_rule("+Left <- wind > 0.5", told)], told, features=features).save(informed)
+    return [
+        Sample("guided policy with a memory", guided, load_policy),
+        Sample("guided policy with features", informed, load_policy),
+    ]
+
+
+def _mended_samples(folder: Path, study: Path) -> list[Sample]:
+    """What mending and distilling leave behind: the state of a mending, networks with figures, rounds."""
+    place = folder / "mended"
+    shutil.copytree(study, place / "round-1")
+    settings = dataclasses.asdict(DistillationSettings())
+    write_json(place / "mend.json", {"seed": 0, "distillation": settings, "asked": 3})
+    network = place / "network-1.safetensors"
+    write_network(load_policy(study / "policy.safetensors"), network)  # type: ignore[arg-type]
+    write_json(network.with_suffix(".json"), {"kept": 0.9, "steps": 1000}, sha256_of(network))
+    checkpoint = Checkpoint(place / "distilling", "some key")
+    weights = [np.ones((2, 4), np.float32), np.zeros(2, np.float32)]
+    checkpoint.save_round(1, SavedRound(weights, (weights, weights), np.arange(3.0), 0.9, 100))
+    older = folder / "mended before"
+    shutil.copytree(place, older)
+    (older / "mend.json").write_text(json.dumps({"seed": 0, "distillation": settings, "asked": 3}))
+    return [
+        Sample("mend.json", place / "mend.json", lambda path: read_mending(path.parent)),
+        Sample("mend.json without checksum", older / "mend.json", lambda p: read_mending(p.parent), is_checked=False),
+        Sample("distilled network", network, load_policy),
+        Sample("figures of a network", network.with_suffix(".json"), _figures),
+        Sample("checkpoint of a distillation", place / "distilling" / "round-001.npz", _rounds),
+    ]
+
+
+def _figures(path: Path) -> Any:
+    return read_json(path, sha256_of(path.with_suffix(".safetensors")))
+
+
+def _rounds(path: Path) -> Any:
+    (found,) = Checkpoint(path.parent, "some key").rounds()
+    return found
 
 
 def _cartpole_study(folder: Path) -> Path:
@@ -395,6 +475,7 @@ def _text_samples(folder: Path) -> list[Sample]:
         "mirror.toml": mirror_world.MIRROR,
         "vehicles.toml": _VEHICLES,
         "names.toml": _NAMES,
+        "derived.toml": _DERIVED,
         "settings.toml": StudySettings().to_toml(),
         "rules.txt": "+Left <- left = 1 & luck > -0.5\n-Right <- 0.25 < luck <= 1.5 & not wall.right\n",
         "small.lay": _MAZE,
@@ -405,10 +486,21 @@ def _text_samples(folder: Path) -> list[Sample]:
         Sample("relations", folder / "mirror.toml", lambda path: load_relations(path, space), is_checked=False),
         Sample("relations of rows", folder / "vehicles.toml", lambda p: load_relations(p, vehicles), is_checked=False),
         Sample("names", folder / "names.toml", FeatureSpace.from_toml, is_checked=False),
+        Sample("derived names", folder / "derived.toml", _derived, is_checked=False),
         Sample("settings", folder / "settings.toml", StudySettings.from_toml, is_checked=False),
         Sample("rules", folder / "rules.txt", lambda path: _rules(path, space), is_checked=False),
         Sample("maze", folder / "small.lay", load_maze, is_checked=False),
     ]
+
+
+def _derived(path: Path) -> Any:
+    """A names file, and what its derived features are in two steps of an episode."""
+    space = FeatureSpace.from_toml(path)
+    if space.derived is None:
+        return space
+    memory = space.derived.new_memory(1)
+    rows = np.linspace(-1, 1, 2 * space.n_own, dtype=np.float32).reshape(2, 1, space.n_own)
+    return space, [space.derived.compute(row, memory, np.array([i == 0])) for i, row in enumerate(rows)]
 
 
 def _rules(path: Path, space: FeatureSpace) -> list[Any]:
@@ -418,7 +510,7 @@ def _rules(path: Path, space: FeatureSpace) -> list[Any]:
 def plain(value: Any) -> Any:
     """Return a value as plain data that can be compared to the bit."""
     if isinstance(value, GuidedPolicy):
-        return plain([value.policy, value.rules, value.space, value.precedence])
+        return plain([value.policy, value.rules, value.space, value.precedence, value.enforce, value.features])
     if isinstance(value, np.ndarray):
         return (value.dtype.str, value.shape, value.tobytes())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -15,6 +15,7 @@ from legible.settings import (
     EvaluationSettings,
     ImprovementSettings,
     MiningSettings,
+    MistakeSettings,
     PlaySettings,
     ReferenceSettings,
     SearchSettings,
@@ -31,6 +32,7 @@ SETTINGS = StudySettings(
     search=SearchSettings(budget=10_000, most_conditions=1, proposed=3),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
     references=ReferenceSettings(episodes=20),
+    mistakes=MistakeSettings(when="always", steps=20_000, episodes=40, rollouts=8, second_rollouts=8, final_rollouts=8),
     baselines=BaselineSettings(random_tests=3),
 )
 

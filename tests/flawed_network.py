@@ -1,5 +1,6 @@
 """The flawed policy of the mirror world as a network in a file, close enough to its scores."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,15 @@ from legible.policies import load_policy, save_policy
 
 
 def save_flawed_network(path: Path) -> Path:
+    save_policy(load_policy(_train(), output="values", n_features=5, n_actions=3), path)
+    return path
+
+
+@cache
+def _train() -> torch.nn.Sequential:
+    """Fit it, once in a process, on one thread: more would wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(5, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
     rng = np.random.default_rng(0)
@@ -25,5 +35,5 @@ def save_flawed_network(path: Path) -> Path:
         optimiser.zero_grad()
         torch.nn.functional.mse_loss(net(inputs), targets).backward()
         optimiser.step()
-    save_policy(load_policy(net, output="values", n_features=5, n_actions=3), path)
-    return path
+    torch.set_num_threads(threads)
+    return net

@@ -551,6 +551,32 @@ def test_what_is_missing_to_draw_an_environment_is_named(mode: str, monkeypatch:
         _draw_once(env)
 
 
+def test_a_machine_that_cannot_draw_is_told_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a screen and without EGL, MuJoCo's drawing fails in ways of its own."""
+    pytest.importorskip("mujoco")
+
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError("no OpenGL context\nand more lines")
+
+    walker = EnvironmentSpec("Walker2d-v5").make(render_mode="rgb_array")
+    monkeypatch.setattr(walker.unwrapped.mujoco_renderer, "render", fail)
+    told = r"'Walker2d-v5' cannot be drawn: RuntimeError: no OpenGL context\. MuJoCo .* MUJOCO_GL=egl .*libosmesa6\)\.$"
+    with pytest.raises(CannotDrawError, match=told):
+        _draw_once(walker)
+
+
+def test_a_way_of_drawing_that_does_not_work_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With MUJOCO_GL=osmesa and without OSMesa, MuJoCo cannot even be imported."""
+    names: dict = {}
+    exec(compile("def factory():\n    raise AttributeError('glGetError')", "packages/OpenGL/error.py", "exec"), names)
+    monkeypatch.setattr("toy_environments.broken_factory", names["factory"])
+    spec = EnvironmentSpec("toy_environments:broken_factory")
+    for told, hint in (("osmesa", r"\. MUJOCO_GL=osmesa asks .* try without it\.$"), ("", r"\.$")):
+        monkeypatch.setenv("MUJOCO_GL", told)
+        with pytest.raises(UnfitEnvironmentError, match=f"cannot be made: AttributeError: glGetError{hint}"):
+            spec.make()
+
+
 def _draw_once(env: gymnasium.Env) -> None:
     env.reset(seed=0)
     env.render()

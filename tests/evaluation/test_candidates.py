@@ -20,6 +20,9 @@ def test_sameness_by_hand() -> None:
     assert sameness(pairs(5.0, 1.0, 1.0, 1.0), pairs(5.0, 1.0, 1.0, 1.0)) == 1.0
     assert sameness(pairs(5.0, 6.0, 1.0, 1.0), pairs(5.0, 7.0, 8.0, 1.0)) == 1 / 3  # the first of three
     assert sameness(pairs(1.0, 1.0, 1.0, 1.0), pairs(1.0, 1.0, 1.0, 1.0)) == 0.0  # nothing is changed
+    both = np.array([True, False, True, False])
+    once = Pairs(result([5.0, 1.0, 1.0, 1.0]), BASE, both)  # its third episode was changed, and came to the same
+    assert sameness(once, pairs(5.0, 1.0, 1.0, 1.0)) == 0.5
     shorter = Pairs(result([5.0, 1.0]), BASE[:2], np.array([True, False]))
     assert sameness(shorter, pairs(5.0, 1.0, 9.0, 9.0)) == 1.0  # on the seeds that both have
 
@@ -45,6 +48,8 @@ def test_of_those_that_do_the_same_the_best_is_confirmed() -> None:
     assert choose_contenders(contenders, most=9) == [1]
     mined = Contender(("mined",), 0.0, same)
     assert choose_contenders([*contenders, mined], most=9) == [3]
+    unchanged = [Contender(("searched",), worth, pairs(1.0, 1.0, 1.0, 1.0)) for worth in (1.0, 3.0)]
+    assert choose_contenders(unchanged, most=9) == [0, 1]  # of what changes nothing nothing is known
 
 
 def test_small_effects_are_confirmed_on_more_changed_episodes() -> None:
@@ -56,3 +61,12 @@ def test_small_effects_are_confirmed_on_more_changed_episodes() -> None:
     assert changes_to_confirm(Expectation(0.5, changes=10**6), settings) == 1600  # so many are to be expected
     assert changes_to_confirm(Expectation(0.1, changes=10**6), settings) == 200
     assert changes_to_confirm(Expectation(0.01, changes=10**6), settings) == 0
+
+
+def test_one_of_a_source_is_the_best_one() -> None:
+    contenders = [
+        Contender(("searched",), 3.0, pairs(5.0, 1.0, 1.0, 1.0)),
+        Contender(("searched",), 9.0, pairs(1.0, 9.0, 1.0, 1.0)),
+        Contender(("alone",), 1.0, pairs(1.0, 1.0, 2.0, 1.0)),
+    ]
+    assert choose_contenders(contenders, most=1) == [1, 2]

@@ -126,3 +126,9 @@ def test_twenty_rule_sets_take_less_than_a_second_of_one_core() -> None:
     for sample in samples:
         changed_mean_test(sample, 4000, invented_loss=3.0, resamples=8000, rng_seed=0)
     assert time.process_time() - started < 1.0
+
+
+def test_what_mcnemars_test_would_show_by_hand() -> None:
+    """Ten of a hundred episodes are decided: the sum of their signs has a spread of √10."""
+    effect = mcnemar_test([1] * 9 + [-1], 100, alpha=0.05)
+    assert effect.detectable == pytest.approx((1.6448536 + 0.8416212) * 10**0.5 / 100)

@@ -1,13 +1,16 @@
 """Objectives: what guidance is to raise; a new one from outside the package in a few lines."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import stats
 
 import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import OBJECTIVES, Objective, evaluate, find_objective, parse_constraints, register_objective
-from legible.evaluation.figures import effects, figure_rows, figures
+from legible.evaluation.figures import effects, figure_rows, figure_table, figures
 from legible.evaluation.objectives import Comparison, check_objectives
 from legible.evaluation.statistics import Effect, paired
 from legible.evaluation.units import Setup, UnitResult
@@ -15,6 +18,7 @@ from legible.improvement import improve
 from legible.play import STAGES, Stage, declare_stage, stage_seeds
 from legible.rules import RuleSet, parse_rule
 from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
+from played_blocks import result
 
 GOOD = RuleSet((parse_rule("+Left <- left", mirror_world.SPACE),))
 SETUP = Setup(
@@ -209,3 +213,40 @@ def test_composition_compares_by_the_objective() -> None:
     improved = improve(SETUP, found, seed=0, settings=ImprovementSettings(episodes=40, final_episodes=40))
     assert improved.chosen.mean == improved.steps[0].mean
     assert np.isclose(improved.effect.mean, improved.guided.mean - improved.base.mean)
+
+
+def test_how_a_median_stands_is_in_standard_errors_however_small() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(0.0, 0.01, 60)
+    one, other = result(base + rng.normal(0.004, 0.004, 60)), result(base)
+    standing = find_objective("median").standing(one, other, np.ones(60, np.bool_))
+    assert 0.0 < standing.error < 0.1
+    assert standing.z == pytest.approx(standing.difference / standing.error)
+    assert standing.p == pytest.approx(stats.norm.sf(standing.z))
+    nothing = find_objective("median").standing(other, other, np.zeros(60, np.bool_))
+    assert (nothing.difference, nothing.z, nothing.p) == (0.0, -np.inf, 1.0)
+
+
+def test_a_table_of_figures_writes_shares_in_percent_and_differences_with_their_sign() -> None:
+    base = replace(result([1.0, 2.0, 3.0, 4.0]), success=np.array([0.0, 0.0, 1.0, 1.0]))
+    guided = replace(result([3.0, 4.0, 5.0, 6.0]), success=np.array([1.0, 1.0, 1.0, 0.0]))
+    rows = figure_rows({"base": base, "guided": guided}, effects([base, guided], guided, base), {"random play": base})
+    columns, lines = figure_table(rows)
+    assert columns == ("On fresh seeds (95 % CI)", "the policy alone", "guided", "difference", "random play")
+    told = {line[0]: line[1:] for line in lines}
+    alone, better, difference, other = told["Mean return"]
+    assert (alone.split()[0], better.split()[0], difference.split()[0]) == ("2.5", "4.5", "+2")
+    assert other == alone
+    assert next(cells[0] for words, cells in told.items() if "uccess" in words).startswith("50 %")
+    assert figure_table([]) == (("On fresh seeds (95 % CI)",), [])
+
+
+def test_a_share_of_none_or_all_reaches_the_end() -> None:
+    none, some, every = (
+        figures(replace(result([0.0] * 4), success=np.array(values)))["success"]
+        for values in ([0.0] * 4, [0.0, 1.0, 0.0, 1.0], [1.0] * 4)
+    )
+    assert (none.value, none.low, every.value, every.high) == (0.0, 0.0, 1.0, 1.0)
+    assert 0.0 < none.high == pytest.approx(1.0 - every.low)
+    assert none.high == pytest.approx(1.0 - 0.025**0.25)  # by hand: four misses in a row
+    assert 0.0 < some.low < 0.5 < some.high < 1.0

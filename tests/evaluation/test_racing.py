@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 
 import gymnasium
@@ -16,9 +17,17 @@ from legible.evaluation import evaluate, play_on_same_seeds
 from legible.evaluation.baselines import random_tests
 from legible.evaluation.changes import NEVER, first_changes
 from legible.evaluation.pairs import PairedPlay
-from legible.evaluation.racing import SURE, Rung, is_dropped, is_sure, is_worth_confirming
+from legible.evaluation.racing import (
+    SURE,
+    Rung,
+    _detectable,
+    changes_for_power,
+    is_dropped,
+    is_sure,
+    is_worth_confirming,
+)
 from legible.evaluation.recorded import STEPS, EpisodeRecord, find_repetition
-from legible.evaluation.statistics import standing_of_changed
+from legible.evaluation.statistics import Standing, standing_of_changed
 from legible.evaluation.units import Setup, Unit, UnitResult, record_unit, run_units
 from legible.hypotheses import Hypotheses, MeasuredEffect
 from legible.policies import Policy, load_policy
@@ -354,3 +363,15 @@ def test_standard_errors_by_hand() -> None:
     assert standing_of_changed(np.empty(0), 10).p == 1.0
     assert standing_of_changed(np.ones(5), 10).p == 0.0
     assert standing_of_changed(np.ones(4), 10, invented_loss=4.0).z == 0.0
+
+
+def test_how_many_changes_would_show_an_effect_by_hand() -> None:
+    """With normal differences: (z of the level + z of the power) standard errors; errors fall with the root."""
+    wanted = 1.6448536 + 0.8416212
+    assert changes_for_power(100, 1.0, 1.0, 1, 0.05) == math.ceil(100 * wanted**2)
+    assert changes_for_power(100, 2.0, 1.0, 1, 0.05) == math.ceil(25 * wanted**2)
+    assert changes_for_power(100, 1.0, 1.0, 5, 0.25) == math.ceil(100 * wanted**2)  # a fifth of the level each
+    assert changes_for_power(100, 0.0, 1.0, 1, 0.05) == changes_for_power(100, -1.0, 1.0, 1, 0.05) == 0
+    standing = Standing(1.0, 2.0, 0.5, 0.3)
+    assert _detectable(standing, 2, 0.05) == pytest.approx(2.0 * wanted)
+    assert _detectable(standing, 1, 0.05) is None

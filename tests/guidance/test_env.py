@@ -245,3 +245,10 @@ def test_one_observation_of_several_dimensions() -> None:
     assert made.predict(table[None])[0].tolist() == [1]
     assert made.predict(np.stack([table, -table]))[0].tolist() == [1, 0]
     assert made.predict(table.reshape(1, 6))[0].tolist() == [1]
+
+
+def test_discrete_guidance_is_not_for_an_environment_of_other_actions() -> None:
+    env = mirror_world.MirrorWorld()
+    env.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    with pytest.raises(LegibleError, match=r"the guided policy's actions are Discrete\(3\), the environment's Box"):
+        GuidedEnv(env, guided())

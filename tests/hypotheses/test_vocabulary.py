@@ -65,3 +65,14 @@ def test_every_span_is_reached_by_small_steps_but_for_the_one_that_says_nothing(
             break
         reached = more
     assert ((Span(0, *wanted),) in reached) == (wanted != [0, count - 1])
+
+
+def test_a_span_moves_by_one_interval_at_either_end() -> None:
+    words = vocabulary(Feature("gap"), cuts=[[1.0, 2.0, 3.0, 4.0]])  # five intervals
+    assert [span for (span,) in words.moved((Span(0, 1, 2),))] == [
+        Span(0, 0, 2),
+        Span(0, 2, 2),
+        Span(0, 1, 1),
+        Span(0, 1, 3),
+    ]
+    assert [span for (span,) in words.moved((Span(0, 0, 3),))] == [Span(0, 1, 3), Span(0, 0, 2)]  # not all of them

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import sys
 from dataclasses import replace
 
 import gymnasium
@@ -297,6 +298,14 @@ def test_what_cannot_be_drawn_shows_features(mirror) -> None:
     row = scene.frames()["rows"][0]
     assert row[:2] == observation[:2].tolist()
     assert row[2] == pytest.approx(observation[4], rel=1e-3)
+
+
+def test_a_machine_that_cannot_draw_shows_features_and_says_why(mirror, monkeypatch) -> None:
+    assert scene_of(mirror.environment, mirror.space, [0], 0)[1].layout["note"] == ""  # it has no pictures anywhere
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    _, scene = scene_of(EnvironmentSpec("CartPole-v1"), mirror.space, [0], 10**6)
+    assert isinstance(scene, FeatureScene)
+    assert scene.layout["note"].startswith("No pictures: environment 'CartPole-v1' cannot be drawn: pygame is not")
 
 
 def test_traffic_shows_ego_first_and_who_is_in_view(mirror) -> None:

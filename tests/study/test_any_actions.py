@@ -170,3 +170,25 @@ def test_a_policy_of_other_actions_is_refused(tmp_path: Path) -> None:
         Study(tmp_path / "study", "CartPole-v1", policy, engine=InProcess())
     with pytest.raises(LegibleError, match="they do not belong together"):
         Study(tmp_path / "study", EnvironmentSpec("play.spaces_environments:Buttons"), policy, engine=InProcess())
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        ('{ negate = "steering" }', r"mine.toml:3: there is no group or choice called 'steering'"),
+        ('{ swap = ["action0.low", "action0.hihg"] }', r"called 'action0.hihg'. Did you mean 'action0.high'"),
+    ],
+)
+def test_relations_on_groups_that_are_not_there_are_refused_before_anything_is_played(
+    actions: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("an episode began")
+
+    make_model("SAC", Matrix()).save(tmp_path / "model.zip")
+    (tmp_path / "mine.toml").write_text(f'[[relation]]\nname = "mirror"\nactions = {actions}\n')
+    monkeypatch.setattr(Matrix, "reset", never)
+    spec = EnvironmentSpec("play.spaces_environments:Matrix")
+    with pytest.raises(LegibleError, match=message):
+        Study(tmp_path / "study", spec, tmp_path / "model.zip", relations=tmp_path / "mine.toml", engine=InProcess())
+    assert not (tmp_path / "study").exists()

@@ -112,6 +112,9 @@ class RayEngine(EngineWithWorkers):
             _import_ray().init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
         except OSError as error:
             raise LegibleError(f"there is no Ray cluster at {address!r}: {error}") from error
+        except Exception as error:  # Ray raises plain ones, for instance when a busy machine starts it too slowly
+            what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise LegibleError(f"Ray did not start: {what} Try again, or use '--engine processes'.") from error
         self._started = True
 
     def _stop(self) -> None:

@@ -13,6 +13,7 @@ import importlib.util
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -156,7 +157,7 @@ class EnvironmentSpec:
             raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}{hint}") from error
         except Exception as error:
             raise UnfitEnvironmentError(
-                f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}."
+                f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}.{_graphics_hint(error)}"
             ) from error
 
     def _factory(self) -> Callable[..., Any] | None:
@@ -228,7 +229,7 @@ def refuse_named_code(spec: EnvironmentSpec, where: str, *, trust: bool) -> None
 
 
 class CannotDrawError(UnfitEnvironmentError):
-    """What draws an environment is not installed."""
+    """What draws an environment is not installed, or does not work on this machine."""
 
 
 class _Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -243,17 +244,42 @@ class _Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
             return super().step(action)
 
     def render(self) -> Any:
-        with self._explained():
-            return super().render()
+        try:
+            with self._explained():
+                return super().render()
+        except CannotDrawError:
+            raise
+        except Exception as error:  # whatever a machine without a screen or graphics makes of it
+            raise self._cannot(f"{type(error).__name__}: {error}", self._hint()) from error
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
         except DependencyNotInstalled as error:
-            name = self.spec.id if self.spec is not None else type(self.unwrapped).__name__
             hint = " It comes with pip install 'legible-rl[human]', too." if "pygame" in str(error) else ""
-            raise CannotDrawError(f"environment {name!r} cannot be drawn: {error}.{hint}") from error
+            raise self._cannot(str(error), hint) from error
+
+    def _cannot(self, why: str, hint: str) -> CannotDrawError:
+        name = self.spec.id if self.spec is not None else type(self.unwrapped).__name__
+        return CannotDrawError(f"environment {name!r} cannot be drawn: {why.splitlines()[0].rstrip('.')}.{hint}")
+
+    def _hint(self) -> str:
+        if not any(".mujoco" in base.__module__ for base in type(self.unwrapped).__mro__):
+            return ""
+        return (
+            " MuJoCo draws by OpenGL, on a machine without a screen with MUJOCO_GL=egl (Debian's package libegl1) or "
+            "MUJOCO_GL=osmesa (libosmesa6)."
+        )
+
+
+def _graphics_hint(error: Exception) -> str:
+    """What to do where MuJoCo cannot be imported because of how it is told to draw."""
+    told = os.environ.get("MUJOCO_GL")
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    if not told or not any("OpenGL" in file or "mujoco" in file for file in files):
+        return ""
+    return f" MUJOCO_GL={told} asks for a way of drawing that does not work on this machine; try without it."
 
 
 def _draw_without_display() -> None:

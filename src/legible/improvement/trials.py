@@ -161,12 +161,6 @@ class Trials:
         sides = WorstCase(self._play.results, self._objective.value).of(pairs.guided, pairs.base)
         return Trial(rules, pairs, self._objective.standing(*sides, pairs.changed), is_whole=seeds == self._seeds)
 
-    def compare(self, trial: Trial, other: Trial) -> Standing:
-        """Return how much better a trial is than another one, roughly; both are whole."""
-        changed = trial.pairs.changed | other.pairs.changed
-        sides = WorstCase(self._play.results, self._objective.value).of(trial.result, other.result)
-        return self._objective.standing(*sides, changed)
-
     def idle_rules(self, rules: RuleSet) -> tuple[Rule, ...]:
         """Return the rules that trigger in no state of the episodes of the composition that there is."""
         compiled = CompiledRules.compile([rules])

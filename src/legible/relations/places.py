@@ -1,7 +1,8 @@
 """Where the statements of a relations file stand in it, so that an error can name the line.
 
 - `Source`: the text of a file. `Place`: a statement in it.
-- `RelationFileError`: what is wrong, and in which line; `UnknownNameError`: a name that nothing has.
+- `RelationFileError`: what is wrong, and in which line; `UnknownNameError`: a name that nothing has; `KindError`:
+  features of kinds that do not fit.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ class RelationFileError(RelationError):
 
 class UnknownNameError(RelationFileError):
     """A relations file that speaks of a feature or an action that is not there."""
+
+
+class KindError(RelationFileError):
+    """A relations file that maps features of one kind to those of another; kinds may be guessed from experiences."""
 
 
 _QUOTED_OR_COMMENT = re.compile(
@@ -91,3 +96,7 @@ class Place:
     def unknown(self, message: str, token: str) -> UnknownNameError:
         """The error that a text in the statement names nothing that is there."""
         return UnknownNameError(self.source.where, self.line(token), message)
+
+    def unfit(self, message: str, token: str) -> KindError:
+        """The error that a text in the statement names features of kinds that do not fit."""
+        return KindError(self.source.where, self.line(token), message)

@@ -354,7 +354,7 @@ class _Pairing:
         if isinstance(relation, Anything):
             return
         if one.kind != two.kind:
-            raise place.error(f"{one.name!r} is {one.kind} but {two.name!r} is {two.kind}.", token)
+            raise place.unfit(f"{one.name!r} is {one.kind} but {two.name!r} is {two.kind}.", token)
         special = next((f for f in (one, two) if f.sentinels), None)
         if isinstance(relation, Affine) and special is not None:
             values = ", ".join(f"{value:g}" for value in special.sentinels)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -18,7 +19,7 @@ from legible.environments import Env, EnvironmentSpec, shipped_relations
 from legible.errors import did_you_mean
 from legible.features import FeatureSpace
 from legible.files import read_text
-from legible.relations.places import UnknownNameError
+from legible.relations.places import KindError, UnknownNameError
 from legible.relations.reader import parse_relations
 from legible.relations.relation import MetamorphicRelation
 from legible.relations.values import RelationError
@@ -77,6 +78,12 @@ def resolve_relations(
     relations
         None for those that come with the domain and are used by default, as far as they fit the names; "none" for none;
         else one or a list of files, names of files that come with the domain, or relations.
+
+    Raises
+    ------
+    RelationError
+        When a file is not there or cannot be read for these names. What is wrong with kinds of features only shows when
+        it is used: experiences may say of which kind a feature is.
     """
     found = _chosen(environment, space, relations)
     unclear = _unclear_derived(found.texts, space)
@@ -89,8 +96,8 @@ def _unclear_derived(texts: Sequence[RelationsText], space: FeatureSpace) -> lis
     for text in texts if space.derived is not None else ():
         try:
             unmapped = {i for relation in text.relations(space) for i in relation.unmapped if i >= space.n_own}
-        except RelationError:
-            continue  # whatever is wrong shows when it is used
+        except KindError:
+            continue
         if unmapped:
             names = ", ".join(space.names[i] for i in sorted(unmapped))
             said.append(f"{text.name}, for rules that speak of the derived features it says nothing of ({names})")
@@ -110,6 +117,9 @@ def _chosen(
     texts = [_text_of(entry, environment) for entry in sources]
     if objects:
         texts.append(RelationsText("given", dump_relations(objects, space), "the given relations"))
+    for text in texts:
+        with suppress(KindError):
+            text.relations(space)
     return ChosenRelations(tuple(texts))
 
 
@@ -127,13 +137,12 @@ def _defaults(environment: str | EnvironmentSpec | Env, space: FeatureSpace) -> 
 
 
 def _unknown_name(text: RelationsText, space: FeatureSpace) -> str:
-    """What a file says of a name that is not there, or nothing; whatever else is wrong shows when it is used."""
+    """What a file says of a name that is not there, or nothing."""
     try:
-        text.relations(space)
+        with suppress(KindError):
+            text.relations(space)
     except UnknownNameError as error:
         return error.reason
-    except RelationError:
-        pass
     return ""
 
 

@@ -19,7 +19,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Env, EnvironmentSpec, ObservationEncoder, domain_of, feature_space_of, load_by_name
+from legible.environments import (
+    CannotDrawError,
+    Env,
+    EnvironmentSpec,
+    ObservationEncoder,
+    domain_of,
+    feature_space_of,
+    load_by_name,
+)
 from legible.environments.pacman.env import PacmanEnv
 from legible.environments.pacman.games import PacmanState
 from legible.features import FeatureSpace
@@ -267,14 +275,14 @@ def _encode_picture(picture: NDArray[np.uint8], kind: str) -> bytes:
 
 
 class FeatureScene:
-    """The values of some features, for environments that cannot be drawn."""
+    """The values of some features, for environments that cannot be drawn; `why`, in words, if they should be."""
 
     kind = "features"
 
-    def __init__(self, env: Env, space: FeatureSpace, features: Sequence[int]) -> None:
+    def __init__(self, env: Env, space: FeatureSpace, features: Sequence[int], why: str = "") -> None:
         self._encoder = ObservationEncoder.of(env.observation_space)
         self._features = list(features)
-        self.layout: dict[str, Any] = {"features": [space[i].label for i in self._features]}
+        self.layout: dict[str, Any] = {"features": [space[i].label for i in self._features], "note": why}
         self._rows: list[list[float]] = []
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:  # noqa: ARG002 (every step is kept)
@@ -323,22 +331,24 @@ def scene_of(
     scene = _scene_from_state(env)
     if scene is not None:
         return env, scene
-    drawn = _rendering(spec)
+    drawn, why = _rendering(spec)
     if drawn is not None:
         env.close()
         return drawn, PictureScene(picture_budget)
-    return env, FeatureScene(env, space, features)
+    return env, FeatureScene(env, space, features, why)
 
 
-def _rendering(spec: EnvironmentSpec) -> Env | None:
-    """The environment in its ``rgb_array`` mode, or None where it has none that works."""
+def _rendering(spec: EnvironmentSpec) -> tuple[Env | None, str]:
+    """The environment in its ``rgb_array`` mode; None where it has none that works, and why it does not."""
     try:
         env = spec.make(render_mode="rgb_array")
         env.reset(seed=0)
         picture = np.asarray(env.render())
+    except CannotDrawError as error:
+        return None, f"No pictures: {error}"
     except Exception:  # a missing picture must not cost the report; the reasons are the environments' own
-        return None
+        return None, ""
     if picture.ndim != 3 or picture.shape[2] < 3:
         env.close()
-        return None
-    return env
+        return None, ""
+    return env, ""

@@ -1,7 +1,7 @@
 """Mending in rounds: study a policy, distil what helped into its network, study that, until a round confirms nothing.
 
 - `mend`: does it, in one folder; `Mending` is what comes of it.
-- `MendedRound`: what one round found; `study_steps`: what its study cost.
+- `MendedRound`: what one round found; `study_steps`: what its study cost; `read_mending`: what a mending began with.
 
 The folder holds ``round-1``, ``round-2``, … (each the folder of a study), ``network-1.safetensors``, … (what each round
 left, with its figures in a ``.json`` beside it), ``mended.safetensors`` (the best of them), ``mend.json`` and
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -41,7 +41,7 @@ from legible.evaluation.units import (
     usual_rows,
 )
 from legible.features import FeatureSpace
-from legible.files import read_json, sha256_of, write_json
+from legible.files import DamagedFileError, read_json, sha256_of, write_json
 from legible.formatting import confidence_interval, in_words, number
 from legible.play import on_rows, stage_seeds
 from legible.policies import Policy, load_policy, with_choices
@@ -229,8 +229,7 @@ def mend(
     if environment is None or policy is None:
         begun = _begun(place, trust=trust)
         environment, policy, seed = begun.pop("environment"), begun.pop("policy"), begun.pop("seed")
-        known = read_json(place / "mend.json", advice="use another folder")["distillation"]
-        distillation = distillation or (None if known is None else DistillationSettings(**known))
+        distillation = distillation or read_mending(place).distillation
         study = {**begun, **study}
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
     options = {name: study[name] for name in ("typed",) if name in study}
@@ -279,17 +278,39 @@ def _claim(place: Path, seed: int, distillation: DistillationSettings | None, ro
     file = place / "mend.json"
     identity = {"seed": seed, "distillation": None if distillation is None else asdict(distillation)}
     if file.is_file():
-        kept = read_json(file, advice="use another folder")
-        if {name: kept.get(name) for name in identity} != identity:
+        kept = read_mending(place)
+        if (kept.seed, kept.distillation) != (seed, distillation):
             raise LegibleError(
                 f"{place}: holds a mending with another seed or other settings of distillation; use another folder."
             )
-        asked = rounds or int(kept["asked"])
-        write_json(file, {**kept, "asked": asked})
+        asked = rounds or kept.asked
+        write_json(file, {**kept.document, "asked": asked})
         return asked
     asked = rounds or ROUNDS
     write_json(file, {**identity, "asked": asked})
     return asked
+
+
+class BegunMending(NamedTuple):
+    """What ``mend.json`` says: seed, settings of distillation, the rounds that were asked for; and all of it."""
+
+    seed: int
+    distillation: DistillationSettings | None
+    asked: int
+    document: dict[str, Any]
+
+
+def read_mending(place: Path) -> BegunMending:
+    """Read the ``mend.json`` of a folder."""
+    file, advice = place / "mend.json", "use another folder"
+    kept = read_json(file, advice=advice)
+    try:
+        seed, known, asked = kept["seed"], kept["distillation"], kept["asked"]
+        if not isinstance(seed, int) or not isinstance(asked, int) or asked < 1:
+            raise TypeError("a whole number is expected")
+        return BegunMending(seed, None if known is None else DistillationSettings(**known), asked, kept)
+    except (KeyError, TypeError, LegibleError) as error:
+        raise DamagedFileError(f"{file}: is damaged ({error}); {advice}.") from error
 
 
 @contextmanager
@@ -427,7 +448,7 @@ class _Work:
             (self.place / "mended.safetensors").unlink(missing_ok=True)
         name = str(StudyFolder(study.folder).read()["about"]["policy"])  # as it was given first
         mending = Mending(self.place, study.environment, name, self.seed, found, tuple(halves[1]), best, stopped)
-        kept = read_json(self.place / "mend.json", advice="use another folder")
+        kept = read_mending(self.place).document
         identity = {name: kept[name] for name in ("seed", "distillation", "asked")}
         write_json(self.place / "mend.json", {**identity, **json.loads(json.dumps(mending.to_dict()))})
         if self.reports:

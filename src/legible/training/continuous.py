@@ -104,8 +104,13 @@ class ContinuousPpoSettings(PpoSettings):
         beginning of a rollout.
     log_std_init
         The logarithm of the actions' spread at first.
+    activation, ortho_init
+        What follows every hidden layer, and whether weights are orthogonal at first. Both decide how far gSDE explores,
+        whose noise is a sum over the last hidden layer.
     """
 
     use_sde: bool = False
     sde_sample_freq: int = -1
     log_std_init: float = 0.0
+    activation: Literal["relu", "tanh"] = "relu"
+    ortho_init: bool = True

@@ -272,6 +272,8 @@ _CONTINUOUS: Mapping[str, Mapping[Algorithm, Preset]] = {
                 max_grad_norm=5.0,
                 use_sde=True,
                 log_std_init=-3.29,
+                activation="tanh",
+                ortho_init=False,
             ),
             20_000,
             long_steps=100_000,

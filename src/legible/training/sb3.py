@@ -148,6 +148,9 @@ def sb3_arguments(settings: AnySettings) -> dict[str, Any]:
     arguments["policy_kwargs"] = {"net_arch": list(settings.hidden), "activation_fn": nn.ReLU}
     if isinstance(settings, ContinuousPpoSettings | SacSettings):
         arguments["policy_kwargs"]["log_std_init"] = settings.log_std_init
+    if isinstance(settings, ContinuousPpoSettings):
+        arguments["policy_kwargs"]["activation_fn"] = {"relu": nn.ReLU, "tanh": nn.Tanh}[settings.activation]
+        arguments["policy_kwargs"]["ortho_init"] = settings.ortho_init
     return arguments
 
 

@@ -242,6 +242,7 @@ class Player {
     const about = make("p", { class: "about" }, `Seed ${replay.seed}, ${replay.why}. `);
     if (!this.single && replay.parting < this.last)
       about.append(replay.parting ? `Both play alike up to step ${this.first + replay.parting}.` : "They part at once.");
+    if (layout.note) about.append(` ${layout.note}`);
     const shape = layout.width / layout.height;
     const sides = make("div", { class: this.single ? "sides wide one" : shape > 4 ? "sides wide long" : shape > 1.6 ? "sides wide" : "sides" });
     this.panels = replay.sides.map((side, i) => this.panel(side, i, sides));
