@@ -218,6 +218,9 @@ def test_a_rule_that_is_not_the_policys_own(experiences: Experiences) -> None:
     told = explain_weakness(own, SPACE, experiences=experiences).text()
     assert f"Left alone, it does as this rule says in {100 * kept:.0f} % of " in told
     assert explain_weakness(verdict((RIGHT,), 5.0), SPACE, experiences=experiences).headline == "does Right when right"
+    # Of a rule that is not the policy's own, and of which no state tells, nobody knows that the policy does as it says.
+    given = replace(verdict((RIGHT,), 5.0), found_by="yours")
+    assert explain_weakness(given, SPACE).headline == "does not always keep to “do Right when right”"
 
 
 def test_nothing_need_be_played(evaluation: Evaluation, experiences: Experiences) -> None:

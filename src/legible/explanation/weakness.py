@@ -112,7 +112,7 @@ class WeaknessExplanation:
     def title(self) -> str:
         """The habit in about 15 words, or that the policy does not have it: a rule may be the user's, or a source's."""
         rule = representative_rule(self.rule_set)
-        if self._is_unknown(rule):
+        if not self._is_habit(rule):
             return f"does not always keep to “{describe_rule_briefly(rule, self.space, 'advice')}”"
         return describe_rule_briefly(rule, self.space)
 
@@ -121,8 +121,10 @@ class WeaknessExplanation:
         """Whether its first rule is one of the policy's own, and not searched, given or taken from elsewhere."""
         return not self.verdict.sources or "mined" in self.verdict.sources
 
-    def _is_unknown(self, rule: Rule) -> bool:
-        return any(k.rule == rule and k.status == "unknown" for k in self.knowledge)
+    def _is_habit(self, rule: Rule) -> bool:
+        """Whether the policy does as a rule says: its own unless it was seen not to, another one if it was seen to."""
+        seen = [k.status for k in self.knowledge if k.rule == rule]
+        return "unknown" not in seen and (self._is_mined or "known" in seen)
 
     @property
     def knowledge_summary(self) -> str:
