@@ -61,7 +61,8 @@ def test_evaluation_and_improvement(setup: Setup) -> None:
     assert frame["rule"].tolist() == ["+Right <- right"] * 2
     assert frame["confirmed"].tolist() == [True, False]
     assert frame["effect"].isna().tolist() == [False, True]
-    found = improve(setup, evaluation, seed=0, settings=ImprovementSettings(episodes=40, final_episodes=40))
+    settings = ImprovementSettings(episodes=40, final_episodes=40, candidates="weaknesses")
+    found = improve(setup, evaluation, seed=0, settings=settings)
     steps = found.to_pandas(SPACE)
     assert steps.to_dict("records") == found.to_rows(SPACE)
     assert steps["accepted"].tolist() == [True]

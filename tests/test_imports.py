@@ -15,7 +15,7 @@ from legible.imports import PACKAGES_OF_EXTRAS, MissingPackageError, needs_extra
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 # Modules that are about the package of an extra from beginning to end, imported when they are used.
-ABOUT_AN_EXTRA = re.compile(r"legible\.(policies\.sb3[._]models|training\.sb3(_checkpoint|_rules)?)")
+ABOUT_AN_EXTRA = re.compile(r"legible\.(policies\.sb3[._]models|training\.sb3(_checkpoint|_export|_rules)?)")
 ZOO_POLICY = "zoo:PacmanSmall/ppo/4"
 COMMANDS = {
     "train CartPole-v1 --steps 10": "sb3",
@@ -75,14 +75,14 @@ for module in pkgutil.walk_packages(legible.__path__, "legible."):
         print(module.name)
 """
     failed = run_without_extras(program, tmp_path).split()
-    assert len(failed) == 4
+    assert len(failed) == 5
     assert all(ABOUT_AN_EXTRA.fullmatch(name) for name in failed), failed
 
 
 def test_the_extras_are_those_of_the_project() -> None:
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    assert set(PACKAGES_OF_EXTRAS) == set(extras) - {"all", "dev", "docs", "peers"}
+    assert set(PACKAGES_OF_EXTRAS) == set(extras) - {"all", "dev", "docs", "ocatari", "peers"}
     assert [len(extras[name]) for name in PACKAGES_OF_EXTRAS] == [len(p) for p in PACKAGES_OF_EXTRAS.values()]
     (everything,) = extras["all"]
     found = re.fullmatch(r"legible-rl\[(.*)\]", everything)

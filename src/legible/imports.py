@@ -23,6 +23,7 @@ from legible.errors import LegibleError
 
 # What the extras of pyproject.toml install, as it is imported.
 PACKAGES_OF_EXTRAS = {
+    "atari": ("ale_py",),
     "highway": ("highway_env",),
     "hub": ("huggingface_hub", "yaml"),
     "human": ("pygame",),

@@ -147,7 +147,7 @@ def test_the_report_draws_a_domain_from_outside_by_its_scene(pond) -> None:
     spec = EnvironmentSpec("named_environments:Pond")
     _, scene = scene_of(spec, pond_space := resolve_names(Pond()).space, [1], 1000)
     assert isinstance(scene, FeatureScene)
-    assert scene.layout == {"features": [pond_space[0].label]}
+    assert scene.layout == {"features": [pond_space[0].label], "note": ""}
     assert is_drawn_from_state(spec)
     assert isinstance(scene_of(EnvironmentSpec("legible/PacmanSmall-v0"), pond_space, [], 0)[1], PacmanScene)
 

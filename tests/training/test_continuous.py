@@ -79,10 +79,13 @@ def _small(algo: str) -> dict[str, int]:
 
 
 def test_discrete_and_continuous_landers_differ() -> None:
-    assert preset("LunarLander-v3", "ppo").settings == PpoSettings(n_steps=512, n_envs=4)
+    discrete = preset("LunarLander-v3", "ppo").settings
+    assert isinstance(discrete, PpoSettings)
+    assert (discrete.n_steps, discrete.n_envs) == (1024, 16)
     continuous = preset("LunarLander-v3", "ppo", continuous=True)
     assert continuous == preset("LunarLanderContinuous-v3", "ppo", continuous=True)
     assert continuous.settings.n_envs == 16
+    assert continuous.settings != discrete
 
 
 def test_the_algorithm_that_fits_is_taken() -> None:
