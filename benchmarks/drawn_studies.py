@@ -21,10 +21,10 @@ from benchmarks.planted import Pool
 from legible.evaluation.changed import changed_mean_p, largest_loss, resamples_for
 from legible.evaluation.confirmation import Expectation, changes_to_confirm
 from legible.evaluation.pairs import FIRST_LOOK, MOST_GROWTH
-from legible.evaluation.racing import FEWEST, Rung, changes_for_power, is_dropped, is_sure, is_worth_confirming
+from legible.evaluation.racing import Rung, changes_for_power, is_dropped, is_sure, is_worth_confirming
 from legible.evaluation.recorded import RECORD_EPISODES
 from legible.evaluation.statistics import benjamini_hochberg, paired, standing_of_changed, welch
-from legible.settings import EvaluationSettings
+from legible.settings import FEWEST_RUNG_CHANGES, EvaluationSettings
 
 NULLS = 20
 
@@ -189,7 +189,7 @@ def _passes(raced: _Raced, rungs: list[int]) -> bool:
         rung = Rung(changes if more else rungs[-1], len(differences), raced.z)
         if is_sure(rung):
             return True
-        if rung.changed < FEWEST or is_dropped(rung, rungs[-1]):
+        if rung.changed < FEWEST_RUNG_CHANGES or is_dropped(rung, rungs[-1]):
             return False
         if not more:
             return True

@@ -46,6 +46,7 @@ def test_settings_from_toml(tmp_path) -> None:
         ("episodes = 'many'", "episodes must be a whole number, got 'many'"),
         ("episodes = true", "episodes must be a whole number"),
         ("episodes = 1", "episodes must be at least 2"),
+        ("[evaluation]\nrung_changes = 7", "rung_changes must be at least 8"),
         ("time_limit = -1", "time_limit cannot be negative"),
         ("time_limit = nan", "time_limit cannot be negative"),
         ("mining = 3", "'mining' must be a table"),

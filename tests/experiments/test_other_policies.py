@@ -139,7 +139,7 @@ def test_random_tests_are_drawn_until_the_steps_are_spent(budget: int, lots: int
 def test_a_tiny_record(tmp_path: Path) -> None:
     settings = {
         "episodes": 20,
-        "evaluation": {"rung_changes": 4, "rungs": 1, "race_seeds": 30, "confirmation_seeds": 400},
+        "evaluation": {"rung_changes": 8, "rungs": 1, "race_seeds": 30, "confirmation_seeds": 400},
         "search": {"budget": 2000},
         "improvement": {"episodes": 20, "final_episodes": 20},
         "references": {"episodes": 5},

@@ -35,7 +35,7 @@ SETTINGS = StudySettings(
     mining=MiningSettings(lime_states=10, lime_samples=200, min_accuracy=0.7),
     play=PlaySettings(batch=8, unit_episodes=20),
     evaluation=EvaluationSettings(
-        rung_changes=6, rungs=2, race_seeds=40, confirmation_seeds=300, confirmation_episodes=10, alpha=0.3
+        rung_changes=8, rungs=2, race_seeds=40, confirmation_seeds=300, confirmation_episodes=10, alpha=0.3
     ),
     improvement=ImprovementSettings(episodes=10, final_episodes=10),
     references=ReferenceSettings(episodes=10),

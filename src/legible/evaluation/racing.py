@@ -39,7 +39,7 @@ from legible.evaluation.verdicts import Evaluation, Sample, Verdict
 from legible.hypotheses import Hypotheses, MeasuredEffect, Named, Trial, ask_sources
 from legible.play.stages import SEARCH_SEEDS
 from legible.rules import Rule, RuleSet
-from legible.settings import FEWEST_CHANGES, EvaluationSettings
+from legible.settings import FEWEST_CHANGES, FEWEST_RUNG_CHANGES, EvaluationSettings
 
 WORTH, LUCK, SURE = 2.2, 0.7, 3.3
 """See `is_dropped`; in standard errors."""
@@ -48,8 +48,6 @@ PICKED = 1.5
 CHEAP_SEEDS, RISE = 250, 0.5
 """See `is_worth_confirming`."""
 SEARCH_STAGE = "search"
-FEWEST = 8
-"""With fewer changed episodes a standard error means nothing, and nothing is sure."""
 
 
 class Rung(NamedTuple):
@@ -88,7 +86,7 @@ def is_dropped(rung: Rung, last: int) -> bool:
 
 def is_sure(rung: Rung) -> bool:
     """Whether a rule set does so well that fresh seeds are asked at once: they will be asked in any case."""
-    return rung.changed >= FEWEST and rung.z >= SURE
+    return rung.changed >= FEWEST_RUNG_CHANGES and rung.z >= SURE
 
 
 def is_worth_confirming(z: float, share: float, settings: EvaluationSettings) -> bool:
@@ -200,7 +198,8 @@ class Race:
         # Whose seeds are all used up cannot show more: this was its last rung.
         more = changed >= changes
         rung = Rung(changes if more else self._rungs[-1], changed, self.evidence(entry).z)
-        entry.passed = is_sure(rung) or (rung.changed >= FEWEST and not is_dropped(rung, self._rungs[-1]))
+        enough = rung.changed >= FEWEST_RUNG_CHANGES
+        entry.passed = is_sure(rung) or (enough and not is_dropped(rung, self._rungs[-1]))
         return entry.passed and more and not is_sure(rung)
 
     def _seeds(self, entry: _Entry, changes: int) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from legible.settings.sections import (
     FEWEST_CHANGES,
+    FEWEST_RUNG_CHANGES,
     MOST_DECISIONS,
     MOST_FAILED,
     MOST_ROLLOUTS,
@@ -42,6 +43,7 @@ from legible.settings.values import SettingsError
 
 __all__ = [
     "FEWEST_CHANGES",
+    "FEWEST_RUNG_CHANGES",
     "MOST_DECISIONS",
     "MOST_FAILED",
     "MOST_ROLLOUTS",

@@ -32,6 +32,8 @@ SINGLE_COMPOSING = 1000  # seeds of a composition there
 SINGLE_STEPS = 5  # how many times fewer steps are spent on single decisions there
 # With fewer changed episodes the test of the confirmation does not keep its promise where losses are rare and large.
 FEWEST_CHANGES = 200
+# With fewer changed episodes on a rung of the race a standard error means nothing, and nothing is sure.
+FEWEST_RUNG_CHANGES = 8
 MOST_RUNGS = 16
 
 
@@ -181,7 +183,7 @@ class EvaluationSettings:
     ] = "racing"
     rung_changes: Annotated[
         int,
-        "Racing: changed episodes of each rule set on the first rung; every further rung has twice as many.",
+        "Racing: changed episodes of each rule set on the first rung, at least 8; each further rung has twice as many.",
     ] = 24
     rungs: Annotated[int, "Racing: how many rungs there are."] = 5
     race_seeds: Annotated[int, "Racing: seeds at most, each played once by the unguided policy."] = 1000
@@ -233,7 +235,12 @@ class EvaluationSettings:
 
     def __post_init__(self) -> None:
         check_word(self, "method")
-        for name, least in (("rung_changes", 2), ("rungs", 1), ("race_seeds", 2), ("confirmation_seeds", 2)):
+        for name, least in (
+            ("rung_changes", FEWEST_RUNG_CHANGES),
+            ("rungs", 1),
+            ("race_seeds", 2),
+            ("confirmation_seeds", 2),
+        ):
             if getattr(self, name) < least:
                 raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
         if self.rungs > MOST_RUNGS:
