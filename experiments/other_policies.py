@@ -43,6 +43,7 @@ from legible.rules.wording import describe_rule
 from legible.settings import SettingsError, StudySettings
 from legible.study import Study, settings_for
 from legible.study.sources import source_rows
+from legible.training.presets import Algorithm
 
 LOT = 24
 """Random tests, or random rule sets, that are raced together."""
@@ -68,7 +69,7 @@ class Task:
 
     name: str
     environment: str
-    algorithm: str
+    algorithm: Algorithm
     known_good: float
     stages: dict[str, int]
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -183,7 +184,7 @@ def train_policy(job: Job, folder: Path) -> Path:
     file = folder / "policy.safetensors"
     if not file.exists():
         task = job.task
-        train(task.spec, task.algorithm, task.stages[job.stage], job.seed, out=folder / "policy", n_episodes=50)  # type: ignore[arg-type]
+        train(task.spec, task.algorithm, task.stages[job.stage], job.seed, out=folder / "policy", n_episodes=50)
     return file
 
 

@@ -39,6 +39,15 @@ def search(budget: int, **settings: int) -> tuple[list[Trial], Proposal]:
     return trials, found
 
 
+@pytest.mark.parametrize(("budget", "lots"), [(790, 2), (810, 3)])
+def test_a_search_of_one_round_has_the_whole_budget(budget: int, lots: int) -> None:
+    """A small lot of 16 takes 160 steps: 0.4 of 790 are spent after two, 0.4 of 810 are not."""
+    trials, _ = search(budget, most_conditions=1)
+    first = [trial for trial in trials if trial.changes == trials[0].changes]
+    assert [len(trial.rule_sets) for trial in first] == [16] * lots
+    assert trials[lots].changes == 4 * first[0].changes
+
+
 def test_trials_are_of_the_rungs_in_their_order() -> None:
     """A third goes on at most; then what is left over is spent on more of what did well, again rung by rung."""
     trials, _ = search(10**9, most_conditions=1)
