@@ -199,17 +199,18 @@ class MutateResult:
 
 
 def run_mutate(
-    per_module: int, *, seed: int = 0, workers: int = 2, modules: tuple[str, ...] = (), verbose: bool = True
+    mutants: int, *, seed: int = 0, workers: int = 2, modules: tuple[str, ...] = (), verbose: bool = True
 ) -> MutateResult:
-    """Draw mutants of every module and run the tests of its room on each."""
-    chosen = {name: MODULES[name] for name in modules or MODULES if (ROOT / "src/legible" / name).exists()}
-    result = MutateResult()
+    """Draw mutants of the modules in turn, so many in all, and run the tests of its room on each."""
+    drawn, equivalent = _draw(modules or tuple(MODULES), mutants, seed)
+    chosen = {name: MODULES[name] for name, _ in drawn}
+    result = MutateResult(equivalent=equivalent)
     with tempfile.TemporaryDirectory() as folder:
         trees: queue.Queue[Path] = queue.Queue()
         first = _copy(ROOT, Path(folder) / "tree0")
         limits = _time_limits(first, sorted(set(chosen.values())), workers)
         result.unjudged = [name for name, tests in chosen.items() if tests not in limits]
-        drawn, result.equivalent = _draw(tuple(set(chosen) - set(result.unjudged)), per_module, seed)
+        judged = [job for job in drawn if job[0] not in result.unjudged]
         for i in range(workers):
             trees.put(first if i == 0 else _copy(first, Path(folder) / f"tree{i}"))
 
@@ -221,7 +222,7 @@ def run_mutate(
                 trees.put(tree)
 
         with ThreadPoolExecutor(workers) as pool:
-            for name, mutant, noticed in pool.map(judge, drawn):
+            for name, mutant, noticed in pool.map(judge, judged):
                 if noticed:
                     result.noticed[name] = result.noticed.get(name, 0) + 1
                 else:
@@ -232,18 +233,23 @@ def run_mutate(
     return result
 
 
-def _draw(modules: tuple[str, ...], per_module: int, seed: int) -> tuple[list[tuple[str, Mutant]], int]:
-    """Return mutants of every module, and how many were left out because they are known to change nothing."""
+def _draw(modules: tuple[str, ...], count: int, seed: int) -> tuple[list[tuple[str, Mutant]], int]:
+    """Return mutants of the modules in turn, and how many were left out because they are known to change nothing."""
     known = known_equivalent()
+    draw = random.Random(seed)
+    waiting = {name: mutants_of((ROOT / "src/legible" / name).read_text("utf-8")) for name in modules}
+    for mutants in waiting.values():
+        draw.shuffle(mutants)
     drawn: list[tuple[str, Mutant]] = []
     left_out = 0
-    for name in modules:
-        mutants = mutants_of((ROOT / "src/legible" / name).read_text("utf-8"))
-        random.Random(f"{seed} {name}").shuffle(mutants)
-        kept = [(name, mutant) for mutant in mutants[:per_module] if key_of(name, mutant) not in known]
-        left_out += min(per_module, len(mutants)) - len(kept)
-        drawn += kept
-    random.Random(seed).shuffle(drawn)
+    while len(drawn) < count and any(waiting.values()):
+        for name in draw.sample(modules, len(modules)):
+            if waiting[name] and len(drawn) < count:
+                mutant = waiting[name].pop()
+                if key_of(name, mutant) in known:
+                    left_out += 1
+                else:
+                    drawn.append((name, mutant))
     return drawn, left_out
 
 
@@ -277,17 +283,18 @@ def _copy(source: Path, target: Path) -> Path:
 
 
 def _time_limits(tree: Path, judges: list[tuple[str, ...]], workers: int) -> dict[tuple[str, ...], float]:
-    """Run the tests as they are, so that kernels are compiled and times are known; those that fail are left out."""
+    """Run the tests as they are, so that times are known, kernels compiled; those of which some fail are left out."""
 
-    def limit(tests: tuple[str, ...]) -> float | None:
-        _run(tree, tests, None)
+    def seconds(test: str) -> float | None:
         started = time.monotonic()
-        passed = _run(tree, tests, None)
-        return max(LEAST_SECONDS, SLOWER * (time.monotonic() - started)) if passed else None
+        passed = _run(tree, (test,), None)
+        return time.monotonic() - started if passed else None
 
+    tests = sorted({test for judge in judges for test in judge})
     with ThreadPoolExecutor(workers) as pool:
-        found = dict(zip(judges, pool.map(limit, judges), strict=True))
-    return {tests: seconds for tests, seconds in found.items() if seconds is not None}
+        taken = dict(zip(tests, pool.map(seconds, tests), strict=True))
+    times = {judge: [t for test in judge if (t := taken[test]) is not None] for judge in judges}
+    return {j: max(LEAST_SECONDS, SLOWER * sum(some)) for j, some in times.items() if len(some) == len(j)}
 
 
 def _is_noticed(tree: Path, name: str, mutant: Mutant, limit: float) -> bool:
