@@ -24,13 +24,13 @@ from harness.samples import plain
 from harness.small_study import make_study
 from legible.engines import InProcess, make_engine
 from legible.files import read_arrays
-from legible.study import Study
+from legible.study import BASELINES, Study
 
 STAGES = (
     *("start", "experiences", "importance", "rules", "search", "racing", "racing confirmation"),
     *("composition", "composition check", "final"),
     *("references", "explanation", "mistakes", "mistakes rollouts"),
-    *("baseline racing", "baseline racing confirmation"),
+    *(f"baseline {kind}: {part}" for kind in BASELINES for part in ("racing", "racing confirmation")),
 )
 KILLS_IN_A_STUDY = len(STAGES)
 DELAYS = (0.03, 0.3)  # seconds at the most: into the writing of a file, or beyond it
@@ -108,13 +108,9 @@ def _has_come(line: str, moment: Moment) -> bool:
 
 def run_study(folder: Path, policy: Path, engine: str) -> None:
     """Run the small study to its end, and tell its progress."""
-    explained = False
 
     def tell(stage: str, done: int, of: int) -> None:
-        nonlocal explained
-        explained = explained or stage == "explanation"
-        own = f"baseline {stage}" if explained and stage.startswith("racing") else stage  # they are raced, too
-        print(own, done, of, sep="\t", flush=True)
+        print(stage, done, of, sep="\t", flush=True)
 
     tell("start", 1, 1)
     workers = make_engine(engine, None if engine == "inline" else 2)
