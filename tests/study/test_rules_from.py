@@ -12,7 +12,7 @@ from flawed_network import save_flawed_network
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
-from legible.files import DamagedFileError
+from legible.files import DamagedFileError, write_json
 from legible.policies import Policy, load_policy
 from legible.settings import (
     EvaluationSettings,
@@ -145,3 +145,28 @@ def test_folders_from_before_there_were_others(tmp_path: Path) -> None:
     opened = Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess())
     assert opened.settings.sources == "mined,yours"
     assert opened.other_rules.origins == ()
+
+
+@pytest.mark.parametrize("rules", [5, "+Left <- left", {"+Left <- left": 1}, [["+Left <- left"]], [None]])
+def test_rules_of_somebody_else_that_are_none(tmp_path: Path, rules: object) -> None:
+    study(tmp_path / "o", [wise()])
+    write_json(tmp_path / "o" / "confirmed.json", {"rules": rules})
+    with pytest.raises(DamagedFileError, match=r"confirmed.json: is damaged \(its rules are no texts\); run that"):
+        study(tmp_path / "s", [tmp_path / "o"])
+
+
+@pytest.mark.parametrize(
+    "origins",
+    [
+        *(5, [5], [{"name": "wise", "rules": []}], [{"name": "wise", "rules": "+Left", "steps": 1}]),
+        *([{"name": ["wise"], "rules": [], "steps": 1}], [{"name": "wise", "rules": [], "steps": "1"}]),
+    ],
+)
+def test_kept_rules_that_are_damaged(tmp_path: Path, origins: object) -> None:
+    made = study(tmp_path / "s", [wise()])
+    write_json(made.folder / "rules-from.json", {"origins": origins}, made._key)
+    for read in (made.other_rules.rules, made.other_rules.steps):
+        with pytest.raises(
+            DamagedFileError, match=r"rules-from.json: is damaged .*; delete it and run the study again"
+        ):
+            read()
