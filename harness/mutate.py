@@ -80,8 +80,13 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_memory.py",
         "tests/evaluation/test_evaluation.py",
     ),
-    "guidance/env.py": ("tests/guidance/test_env.py", "tests/guidance/test_groups.py"),
+    "guidance/env.py": (
+        "tests/guidance/test_memory.py",
+        "tests/guidance/test_env.py",
+        "tests/guidance/test_groups.py",
+    ),
     "guidance/features.py": (
+        "tests/guidance/test_memory.py",
         "tests/guidance/test_env.py",
         "tests/guidance/test_guidance.py",
         "tests/study/test_features.py",
@@ -120,21 +125,31 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_objectives.py",
     ),
     "evaluation/ranks.py": ("tests/evaluation/test_ranks.py", "tests/evaluation/test_objectives.py"),
-    "evaluation/recorded.py": ("tests/evaluation/test_racing.py", "tests/evaluation/test_memory.py"),
+    "evaluation/recorded.py": (
+        "tests/evaluation/test_units.py",
+        "tests/evaluation/test_racing.py",
+        "tests/evaluation/test_memory.py",
+    ),
     "evaluation/references.py": ("tests/evaluation/test_references.py",),
-    "evaluation/screening.py": ("tests/evaluation/test_evaluation.py", "tests/evaluation/test_failures.py"),
+    "evaluation/screening.py": (
+        "tests/evaluation/test_verdicts.py",
+        "tests/evaluation/test_evaluation.py",
+        "tests/evaluation/test_failures.py",
+    ),
     "evaluation/statistics.py": (
         "tests/evaluation/test_statistics.py",
         "tests/evaluation/test_racing.py",
         "tests/evaluation/test_references.py",
     ),
     "evaluation/units.py": (
+        "tests/evaluation/test_units.py",
         "tests/evaluation/test_evaluation.py",
         "tests/evaluation/test_failures.py",
         "tests/evaluation/test_racing.py",
         "tests/evaluation/test_references.py",
     ),
     "evaluation/verdicts.py": (
+        "tests/evaluation/test_verdicts.py",
         "tests/evaluation/test_evaluation.py",
         "tests/evaluation/test_failures.py",
         "tests/evaluation/test_racing.py",

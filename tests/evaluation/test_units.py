@@ -1,0 +1,31 @@
+"""Sizes on which the keys of stored units depend: with others, finished studies would be played again."""
+
+from dataclasses import replace
+
+import pytest
+
+from drawn_play import SETUP, DrawnPlay
+from legible.evaluation.recorded import EpisodeRecord
+from legible.evaluation.units import usual_rows
+from legible.settings import PlaySettings
+
+
+@pytest.mark.parametrize(("batch", "rows"), [(1, 32), (32, 32), (33, 128), (256, 128)])
+def test_networks_see_few_rows_where_few_episodes_run_side_by_side(batch: int, rows: int) -> None:
+    assert usual_rows(PlaySettings(batch=batch)) == rows
+
+
+@pytest.mark.parametrize(("unit_episodes", "sizes"), [(1000, [256, 256, 88]), (100, [100] * 6)])
+def test_recorded_units_are_no_larger_than_can_run_side_by_side(unit_episodes: int, sizes: list[int]) -> None:
+    lots: list[int] = []
+
+    class Counted(DrawnPlay):
+        def _unit(self, setup, unit):
+            lots.append(len(unit))
+            return super()._unit(setup, unit)
+
+    setup = replace(SETUP, play=PlaySettings(batch=16, unit_episodes=unit_episodes))
+    record = EpisodeRecord(setup, 0, "racing", 600, Counted({}))
+    assert record.extend(1) == sizes[0]
+    assert record.extend(600) == 600
+    assert lots == sizes
