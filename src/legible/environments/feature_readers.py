@@ -252,7 +252,8 @@ class FunctionReader(FeatureReader):
         if not self.trusted:
             raise UntrustedCodeError(
                 f"the file of the rules names the function {self.name!r}, which would be imported. If you know where "
-                f"it comes from, name it yourself: GuidedEnv(…, features={self.name!r})."
+                f"it comes from, name it yourself (--features {self.name}; 'legible play' and 'legible distil' have "
+                "--trust)."
             )
         given = _called(self.name, _load_function(self.name), observation, info, env)
         if isinstance(given, Mapping):

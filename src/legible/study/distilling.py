@@ -132,6 +132,8 @@ def _source_of(
     if not isinstance(guided, GuidedPolicy):
         name = source if isinstance(source, str | Path) else type(source).__name__
         raise LegibleError(f"{name}: is no guided policy and no folder of a study: it has no rules to distil.")
+    if trust:
+        guided = guided.trusting()
     where = str(source) if isinstance(source, str | Path) else "the file of this guided policy"
     spec = _environment_of(guided, environment, where, trust=trust)
     return _Source(guided, spec, settings_for(spec).play, 0), engine

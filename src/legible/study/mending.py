@@ -24,9 +24,10 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from legible.distillation import Distillation, RoundCheck
+from legible.distillation.distil import check_shown
 from legible.distillation.student import why_not_distilled
 from legible.engines import Engine, LocalProcesses
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, feature_map_of
 from legible.errors import LegibleError
 from legible.evaluation import Sample
 from legible.evaluation.figures import effects, figures
@@ -232,7 +233,7 @@ def mend(
         distillation = distillation or read_mending(place).distillation
         study = {**begun, **study}
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
-    options = {name: study[name] for name in ("typed",) if name in study}
+    options = {name: study[name] for name in ("typed", "features") if name in study}
     loaded = load_policy_for(spec, policy, options=study.get("policy_options"), **options)
     problem = why_not_distilled(getattr(loaded, "network", loaded))
     if problem is not None:
@@ -242,7 +243,7 @@ def mend(
         rounds = _claim(place, seed, distillation, rounds)
         work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, reports, study)
         with _nothing_left_of_a_refusal(place):
-            work.study(1)
+            check_shown(feature_map_of(work.study(1).environment))
         found: list[MendedRound] = []
         stopped = ""
         while not stopped:

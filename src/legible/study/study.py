@@ -137,7 +137,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
     ) -> None:
         self.environment = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
-        self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options)
+        self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options, features=features)
         self.environment = environment_for(self.policy, self.environment)
         self.seed = seed
         self.engine = engine or LocalProcesses()
