@@ -53,8 +53,7 @@ def _fuzz(arguments: argparse.Namespace) -> int:
 def _chaos(arguments: argparse.Namespace) -> int:
     from harness.chaos import run_chaos
 
-    result = run_chaos(arguments.kills, arguments.engine, arguments.seed)
-    print(result)
+    result = run_chaos(arguments.kills, arguments.engine, arguments.seed, verbose=True)
     return bool(result.differences)
 
 

@@ -53,7 +53,7 @@ class ChaosResult:
         return f"{self.kills.total()} kills in {self.studies} studies ({by_stage}): {found}"
 
 
-def run_chaos(kills: int, engine: str, seed: int = 0) -> ChaosResult:
+def run_chaos(kills: int, engine: str, seed: int = 0, *, verbose: bool = False) -> ChaosResult:
     """Kill studies until there were so many kills, finish each, and compare it with an undisturbed one."""
     from flawed_network import save_flawed_network
 
@@ -70,9 +70,13 @@ def run_chaos(kills: int, engine: str, seed: int = 0) -> ChaosResult:
                 if stage is None:
                     break  # it was done before it could be killed
                 result.kills[stage] += 1
+                if verbose:
+                    print(f"killed in {stage}", flush=True)
             _run_until(None, place, policy, engine, 0.0)
             result.differences += _differences(f"study {result.studies}", expected, contents(place))
             result.studies += 1
+            if verbose:
+                print(result, flush=True)
     return result
 
 

@@ -11,7 +11,7 @@ import torch
 
 import seen_worlds
 import turning_world
-from legible import GuidedPolicy, distil, load_policy, mend
+from legible import GuidedPolicy, distil, load_policy
 from legible.cli.play import _player
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, UntrustedCodeError, map_features
@@ -20,7 +20,7 @@ from legible.features import FeatureSpace
 from legible.play import environment_for
 from legible.policies import Policy
 from legible.rules import parse_rule
-from legible.settings import MiningSettings, StudySettings
+from legible.settings import DistillationSettings, MiningSettings, StudySettings
 from legible.study import Study
 from legible.study.check import check_env
 
@@ -70,12 +70,14 @@ def test_the_file_is_checked_and_played_by_who_trusts_it(of_function: Path) -> N
         distrusted.reset(seed=0)
 
 
-def test_what_the_network_is_not_shown_is_not_distilled(of_function: Path, tmp_path: Path) -> None:
-    refused = r"see something else than the observation \(--features seen_worlds:thing_in_picture\) cannot be distilled"
-    with pytest.raises(LegibleError, match=refused):
-        distil(of_function, environment=PICTURES, trust=True)
-    with pytest.raises(LegibleError, match=refused):
-        mend(tmp_path / "m", PICTURES, network(seen_worlds.SIZE**2), features=FUNCTION, engine=InProcess())
+def test_a_network_learns_from_its_picture_what_rules_read_off_it(of_function: Path) -> None:
+    few = DistillationSettings(rounds=1, episodes=40, steps=400, batch=64, check_episodes=40, final_episodes=40)
+    found = distil(of_function, environment=PICTURES, trust=True, settings=few)
+    played = found.comparison
+    assert played.base.returns.mean() < played.guided.returns.mean()
+    assert played.base.returns.mean() < played.distilled.returns.mean()
+    with pytest.raises(UntrustedCodeError, match="the file of the rules names the function"):
+        distil(of_function, environment=PICTURES, settings=few)
 
 
 def test_a_guided_policy_that_remembers_is_mined(tmp_path: Path) -> None:

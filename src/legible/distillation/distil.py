@@ -20,7 +20,7 @@ from legible.distillation.rounds import Learner, Player, Progress, RoundCheck, b
 from legible.distillation.student import why_not_distilled
 from legible.distillation.teacher import Teacher
 from legible.engines import Engine, InProcess
-from legible.environments import EnvironmentSpec, FeatureMap, feature_map_of, resolve_names
+from legible.environments import EnvironmentSpec, feature_map_of, resolve_names
 from legible.errors import LegibleError
 from legible.evaluation import Runner, Sample
 from legible.evaluation.units import UnitResult, run_units
@@ -232,7 +232,6 @@ def check_distillable(guided: GuidedPolicy, environment: EnvironmentSpec) -> Non
     problem = why_not_distilled(guided.network)
     if problem is not None:
         raise LegibleError(f"this policy cannot be distilled: {problem}.")
-    check_shown(guided.features)
     env = environment.make()
     try:
         check_studied(guided.network, env)
@@ -243,15 +242,6 @@ def check_distillable(guided: GuidedPolicy, environment: EnvironmentSpec) -> Non
         raise LegibleError(
             f"the guided policy's rules speak of {len(guided.space.names)} features, but {environment.name} has "
             f"{len(names)}: they do not belong together."
-        )
-
-
-def check_shown(features: FeatureMap | None) -> None:
-    """Raise where rules see something else than the observation: only what rules see is recorded of episodes."""
-    if features is not None and not features.reader.holds_observation:
-        raise LegibleError(
-            f"rules that see something else than the observation (--features {features.reader.text}) cannot be "
-            "distilled; use the guided policy as it is."
         )
 
 

@@ -14,6 +14,7 @@ from legible.distillation import Distillation, RoundCheck, distil_policy, write_
 from legible.distillation.distil import check_distillable, check_name, check_output
 from legible.engines import Engine
 from legible.environments import EnvironmentSpec, refuse_named_code, with_features
+from legible.environments.feature_readers import FunctionReader
 from legible.errors import LegibleError
 from legible.guidance import GuidedPolicy
 from legible.play import environment_for
@@ -165,4 +166,8 @@ def _environment_of(
         refuse_named_code(environment, where, trust=trust)
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
     spec = environment_for(network, spec)
-    return spec if guided.features is None else with_features(spec, guided.features)
+    if guided.features is None:
+        return spec
+    if isinstance(guided.features.reader, FunctionReader):
+        guided.features.reader.check_trusted()
+    return with_features(spec, guided.features)

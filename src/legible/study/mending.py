@@ -24,10 +24,9 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from legible.distillation import Distillation, RoundCheck
-from legible.distillation.distil import check_shown
 from legible.distillation.student import why_not_distilled
 from legible.engines import Engine, LocalProcesses
-from legible.environments import EnvironmentSpec, feature_map_of
+from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import Sample
 from legible.evaluation.figures import effects, figures
@@ -243,7 +242,7 @@ def mend(
         rounds = _claim(place, seed, distillation, rounds)
         work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, reports, study)
         with _nothing_left_of_a_refusal(place):
-            check_shown(feature_map_of(work.study(1).environment))
+            work.study(1)
         found: list[MendedRound] = []
         stopped = ""
         while not stopped:
