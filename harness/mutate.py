@@ -113,12 +113,14 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evaluation/figures.py": ("tests/evaluation/test_objectives.py",),
     "evaluation/objectives.py": ("tests/evaluation/test_objectives.py",),
     "evaluation/pairs.py": (
+        "tests/evaluation/test_pairs.py",
         "tests/evaluation/test_racing.py",
         "tests/evaluation/test_candidates.py",
         "tests/evaluation/test_changed.py",
         "tests/evaluation/test_objectives.py",
     ),
     "evaluation/racing.py": (
+        "tests/evaluation/test_pairs.py",
         "tests/evaluation/test_racing.py",
         "tests/evaluation/test_candidates.py",
         "tests/evaluation/test_changed.py",

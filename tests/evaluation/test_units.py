@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from drawn_play import SETUP, DrawnPlay
-from legible.evaluation.recorded import EpisodeRecord
+from legible.evaluation.recorded import EpisodeRecord, RecordedEpisodes, _same
 from legible.evaluation.units import usual_rows
 from legible.settings import PlaySettings
+from played_blocks import result
 
 
 @pytest.mark.parametrize(("batch", "rows"), [(1, 32), (32, 32), (33, 128), (256, 128)])
@@ -29,3 +31,26 @@ def test_recorded_units_are_no_larger_than_can_run_side_by_side(unit_episodes: i
     assert record.extend(1) == sizes[0]
     assert record.extend(600) == 600
     assert lots == sizes
+
+
+def recording(returns: list[float], scores: list[float]) -> RecordedEpisodes:
+    """Episodes of one step."""
+    rows = len(returns)
+    seen = np.array(scores, np.float32)[:, None]
+    played = replace(result(returns), lengths=np.ones(rows, np.int64))
+    return RecordedEpisodes(played, seen, seen, np.zeros(rows), np.zeros(rows), np.zeros((rows, 0), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("returns", "scores", "same"),
+    [
+        ([1.0, 2.0, np.nan], [0.5, np.nan, 0.7], True),
+        ([1.0, 2.0, np.nan], [0.5, np.nan, 0.8], False),
+        ([1.0, 2.5, np.nan], [0.5, np.nan, 0.7], False),
+        ([1.0, 2.0, 3.0], [0.5, np.nan, 0.7], False),
+    ],
+)
+def test_what_is_the_same_the_other_way_round(returns: list[float], scores: list[float], same: bool) -> None:
+    """Where a policy has no scores, or an episode failed, both recordings have nothing."""
+    first = recording([1.0, 2.0, np.nan], [0.5, np.nan, 0.7])
+    assert _same(first, recording(returns[::-1], scores[::-1])) == same

@@ -14,7 +14,7 @@ from legible.improvement.forward import Candidate, Path
 from legible.improvement.judging import CompositionJudge
 from legible.improvement.selection import _best_of
 from legible.improvement.trials import Play, Trials
-from legible.rules import RuleSet
+from legible.rules import Condition, Rule, RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
 from played_blocks import result
 
@@ -127,3 +127,11 @@ def test_rules_are_tried_one_by_one_unless_there_are_many(count: int, left: int)
     selected = leave_out(judge, path_of(judge, [rule_set(*range(count))]))
     assert len(selected.composition) == left
     assert (rule(count - 1) in selected.composition.rules) == (left == count)
+
+
+def test_rules_of_a_single_episode_are_looked_at() -> None:
+    repetition = evaluation_of([]).repetition
+    assert repetition is not None
+    trials = Trials(Play(SETUP, repetition, 0, EvaluationSettings(), DrawnPlay({})), 1)
+    never = Rule("-", 0, (Condition(0, 5.0, np.inf),))  # observations are 0
+    assert trials.idle_rules(RuleSet((rule(0), never))) == (never,)
