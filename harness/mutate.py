@@ -39,6 +39,7 @@ LEAST_SECONDS = 60.0
 LEAST_NOTICED = 0.9
 
 MODULES: dict[str, tuple[str, ...]] = {
+    "rules/condition_bits.py": ("tests/rules/test_condition_bits.py", "tests/guidance/test_guidance.py"),
     "rules/rule.py": ("tests/rules",),
     "features/intervals.py": ("tests/features",),
     "play/choosing.py": ("tests/play/test_choosing.py", "tests/play/test_episodes.py"),
