@@ -100,7 +100,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "hypotheses/search.py": ("tests/hypotheses",),
     "hypotheses/source.py": ("tests/hypotheses", "tests/study/test_rules_from.py"),
     "hypotheses/vocabulary.py": ("tests/hypotheses",),
-    "evaluation/baselines.py": ("tests/evaluation/test_evaluation.py", "tests/evaluation/test_racing.py"),
+    "evaluation/baselines.py": (
+        "tests/evaluation/test_units.py",
+        "tests/evaluation/test_evaluation.py",
+        "tests/evaluation/test_racing.py",
+    ),
     "evaluation/blocks.py": ("tests/evaluation/test_evaluation.py", "tests/evaluation/test_failures.py"),
     "evaluation/candidates.py": ("tests/evaluation/test_candidates.py",),
     "evaluation/changed.py": ("tests/evaluation/test_changed.py", "tests/evaluation/test_null_worlds.py"),

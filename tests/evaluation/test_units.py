@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from drawn_play import SETUP, DrawnPlay
+from legible.errors import LegibleError
+from legible.evaluation.baselines import RandomTestChooser, random_tests
 from legible.evaluation.recorded import EpisodeRecord, RecordedEpisodes, _same
-from legible.evaluation.units import usual_rows
+from legible.evaluation.units import UNGUIDED, Unit, _rows, usual_rows
 from legible.settings import PlaySettings
 from played_blocks import result
 
@@ -54,3 +56,20 @@ def test_what_is_the_same_the_other_way_round(returns: list[float], scores: list
     """Where a policy has no scores, or an episode failed, both recordings have nothing."""
     first = recording([1.0, 2.0, np.nan], [0.5, np.nan, 0.7])
     assert _same(first, recording(returns[::-1], scores[::-1])) == same
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "episodes", "beside"),
+    [(0, 64, 1000, 64), (128, 64, 1000, 256), (32, 32, 1000, 32), (128, 64, 100, 100), (0, 64, 10, 10)],
+)
+def test_episodes_side_by_side(rows: int, batch: int, episodes: int, beside: int) -> None:
+    """Where batches of the network have a size of their own, more episodes share a step; else they decide bits."""
+    setup = replace(SETUP, rows=rows, play=PlaySettings(batch=batch))
+    assert _rows(setup, Unit((UNGUIDED,) * episodes, tuple(range(episodes)))) == beside
+
+
+def test_random_tests_that_run_together_change_as_much() -> None:
+    some = [random_tests(3, 1, enforce=True, seed=0, changes=changes)[0] for changes in (2, 3)]
+    with pytest.raises(LegibleError, match="must have the same number of changes"):
+        RandomTestChooser(replace(SETUP, treatments=tuple(some)), np.array([0, 1]), [0, 1])
+    RandomTestChooser(replace(SETUP, treatments=(some[0], some[0])), np.array([0, 1]), [0, 1])
