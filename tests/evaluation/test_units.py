@@ -5,11 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import seen_worlds
 from drawn_play import SETUP, DrawnPlay
+from legible.environments import EnvironmentSpec, map_features, with_features
 from legible.errors import LegibleError
 from legible.evaluation.baselines import RandomTestChooser, random_tests
-from legible.evaluation.recorded import EpisodeRecord, RecordedEpisodes, _same
-from legible.evaluation.units import UNGUIDED, Unit, _rows, usual_rows
+from legible.evaluation.recorded import ROWS, STEPS, EpisodeRecord, RecordedEpisodes, _same, find_repetition
+from legible.evaluation.units import UNGUIDED, LoneEpisode, Setup, Unit, _rows, usual_rows
+from legible.play import on_rows
+from legible.policies import load_policy
 from legible.settings import PlaySettings
 from played_blocks import result
 
@@ -73,3 +77,32 @@ def test_random_tests_that_run_together_change_as_much() -> None:
     with pytest.raises(LegibleError, match="must have the same number of changes"):
         RandomTestChooser(replace(SETUP, treatments=tuple(some)), np.array([0, 1]), [0, 1])
     RandomTestChooser(replace(SETUP, treatments=(some[0], some[0])), np.array([0, 1]), [0, 1])
+
+
+def test_how_many_episodes_are_repeated_and_how() -> None:
+    """Forwards, then backwards with half as many side by side; where they differ, once more one state at a time."""
+    tried: list[tuple[int, int, list[int]]] = []
+
+    class Told(DrawnPlay):
+        def __call__(self, setup, units, **options):
+            tried.extend((setup.rows, setup.play.batch, list(unit.seeds)) for unit in units)
+            return super().__call__(setup, units, **options)
+
+    setup = replace(SETUP, play=PlaySettings(batch=64))
+    assert find_repetition(setup, 0, "racing", Told({})).holds
+    (rows, batch, there), (again, fewer, back) = tried
+    assert (rows, again, batch, fewer) == (128, 128, 64, 12)
+    assert len(there) == 24
+    assert back == there[::-1]
+
+
+def test_all_that_the_policy_is_shown_is_kept_where_it_is_asked_for() -> None:
+    features = map_features(seen_worlds.PictureWorld(), None, "seen_worlds:thing_in_picture")
+    world = with_features(EnvironmentSpec("seen_worlds:PictureWorld"), features)
+    pixels = seen_worlds.SIZE**2
+    policy = load_policy(lambda rows: rows[:, :2], output="values", n_features=pixels, n_actions=2)
+    setup = Setup(on_rows(policy, world), world, (), PlaySettings(batch=2))
+    unit, alone = Unit((UNGUIDED,) * 2, (0, 1)), LoneEpisode(UNGUIDED, 1, 0)
+    for kept, width in ((STEPS, 2), (ROWS, 2 + pixels)):
+        assert kept.play(setup, unit).observations.shape == (2 * seen_worlds.STEPS, width)
+        assert kept.play_alone(setup, alone).observations.shape == (seen_worlds.STEPS, width)

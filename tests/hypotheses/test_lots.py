@@ -74,3 +74,13 @@ def test_a_rung_leaves_its_share_of_the_budget_to_those_above(rung: int, share: 
     first = next(i for i, trial in enumerate(trials) if trial.changes == changes)
     assert len(trials[first].rule_sets) == count
     assert sum(sizes([trial for trial in trials[:first] if trial.changes == trials[first - 1].changes])) > 3 * count
+
+
+@pytest.mark.parametrize(("conditions", "count"), [(1, 60), (2, 36), (3, 30), (4, 27)])
+def test_rounds_leave_their_share_of_the_budget_to_those_with_more_conditions(conditions: int, count: int) -> None:
+    """The first round has 45 of 45, 75, 90 or 100 parts of the budget, its first rung 40 % of that: for 150 trials."""
+    mining = Mining((), SEEN.space, deciles(SEEN.space, SEEN.observations), None, 0, {})
+    settings = SearchSettings(most_changed=1.0, most_conditions=conditions)
+    dear = rungs_for(SourceInput(POLICY, SEEN, mining, search=settings, budget=0))[0].changes * LENGTH
+    given = SourceInput(POLICY, SEEN, mining, search=settings, budget=round(150.5 * dear))
+    assert len(trials_of(searched(given), lambda _: round(dear))[0].rule_sets) == count
