@@ -102,6 +102,24 @@ def test_a_study_gives_its_confirmed_rules_or_those_that_it_mined(tmp_path: Path
     assert again.evaluation == second.evaluation
 
 
+@pytest.mark.parametrize("lost", ["killed before it was written", "damaged"])
+def test_confirmed_rules_are_written_whatever_happened(tmp_path: Path, lost: str) -> None:
+    made = study(tmp_path / "s", [wise()])
+    made.evaluate()
+    path = tmp_path / "s" / "confirmed.json"
+    whole = path.read_bytes()
+    assert json.loads(whole)["rules"]
+    if lost == "damaged":
+        path.write_bytes(whole[:-20])
+    else:
+        path.unlink()
+    again = Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess())
+    assert again.evaluation == made.evaluation  # reading writes nothing
+    assert path.exists() == (lost == "damaged")
+    again.evaluate()
+    assert path.read_bytes() == whole
+
+
 def test_what_does_not_fit_is_said_before_anything_is_played(tmp_path: Path) -> None:
     other = Study(
         tmp_path / "o", WORLD, wise(), relations="none", settings=replace(SETTINGS, sources="mined"), engine=InProcess()

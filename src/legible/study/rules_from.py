@@ -6,7 +6,7 @@ from that with the settings of this study.
 
 - `Origin`: another policy or study; `find_origins`: those that a person names.
 - `OtherRules`: their rules, kept in the folder.
-- `keep_confirmed`: writes the confirmed rules of a study, for others to read.
+- `keep_confirmed`: writes the confirmed rules of a study, for others to read; `are_confirmed_kept`: whether it has.
 """
 
 from __future__ import annotations
@@ -292,8 +292,19 @@ def _parsed(texts: Sequence[str], space: FeatureSpace) -> tuple[Rule, ...]:
 
 
 def keep_confirmed(study: Study, evaluation: Evaluation) -> None:
-    """Write the confirmed rules of a study into its folder, as texts, for other studies; not where it is only read."""
-    path, space = study.folder / CONFIRMED, study.space
-    if not study._reading and not path.exists():
-        rules = [(v.rule_set.source or v.rule_set.rules[0]).text(space) for v in evaluation.confirmed]
-        write_json(path, {"rules": list(dict.fromkeys(rules))}, study._key)
+    """Write the confirmed rules of a study into its folder, as texts, for other studies."""
+    write_json(study.folder / CONFIRMED, {"rules": _confirmed_texts(study, evaluation)}, study._key)
+
+
+def are_confirmed_kept(study: Study, evaluation: Evaluation) -> bool:
+    """Whether the folder holds the confirmed rules; a file that was deleted or damaged does not."""
+    try:
+        kept = read_json(study.folder / CONFIRMED, study._key)
+    except (LegibleError, FileNotFoundError):
+        return False
+    return kept == {"rules": _confirmed_texts(study, evaluation)}
+
+
+def _confirmed_texts(study: Study, evaluation: Evaluation) -> list[str]:
+    found = [verdict.rule_set for verdict in evaluation.confirmed]
+    return list(dict.fromkeys((one.source or one.rules[0]).text(study.space) for one in found))
