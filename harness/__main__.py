@@ -24,7 +24,9 @@ def main() -> None:
     chaos.add_argument("--engine", default="processes", choices=("processes", "inline", "ray"))
     chaos.add_argument("--seed", type=int, default=0, help="decides the moments")
     mutate = commands.add_parser("mutate", help="put small errors into modules and see whether their tests notice")
-    mutate.add_argument("--per-module", type=int, default=10, help="how many errors, one at a time")
+    mutate.add_argument(
+        "--mutants", type=int, default=100, help="how many errors, one at a time; of the modules in turn"
+    )
     mutate.add_argument("--seed", type=int, default=0, help="decides which")
     mutate.add_argument("--workers", type=int, default=2, help="how many side by side")
     mutate.add_argument(
@@ -51,8 +53,7 @@ def _fuzz(arguments: argparse.Namespace) -> int:
 def _chaos(arguments: argparse.Namespace) -> int:
     from harness.chaos import run_chaos
 
-    result = run_chaos(arguments.kills, arguments.engine, arguments.seed)
-    print(result)
+    result = run_chaos(arguments.kills, arguments.engine, arguments.seed, verbose=True)
     return bool(result.differences)
 
 
@@ -60,7 +61,7 @@ def _mutate(arguments: argparse.Namespace) -> int:
     from harness.mutate import LEAST_NOTICED, run_mutate, save_result
 
     result = run_mutate(
-        arguments.per_module, seed=arguments.seed, workers=arguments.workers, modules=tuple(arguments.module)
+        arguments.mutants, seed=arguments.seed, workers=arguments.workers, modules=tuple(arguments.module)
     )
     print(result.table())
     if arguments.out is not None:

@@ -4,18 +4,20 @@
 - `run_study`: the process that is killed; it tells its progress.
 - `contents`: all that a finished study holds, for comparison.
 
-A moment is a stage and a share of it. The process tells its progress line by line, and is killed when it has come to
-the moment, or a few milliseconds later.
+A moment is a stage and how much of it is done, by what an undisturbed study does in it. The process tells its progress
+line by line, and is killed when it has come to the moment, or a few milliseconds later.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,19 +26,18 @@ from harness.samples import plain
 from harness.small_study import make_study
 from legible.engines import InProcess, make_engine
 from legible.files import read_arrays
-from legible.study import Study
+from legible.study import BASELINES, Study
 
 STAGES = (
     *("start", "experiences", "importance", "rules", "search", "racing", "racing confirmation"),
     *("composition", "composition check", "final"),
     *("references", "explanation", "mistakes", "mistakes rollouts"),
-    *("baseline racing", "baseline racing confirmation"),
+    *(f"baseline {kind}: {part}" for kind in BASELINES for part in ("racing", "racing confirmation")),
 )
-KILLS_IN_A_STUDY = len(STAGES)
 DELAYS = (0.03, 0.3)  # seconds at the most: into the writing of a file, or beyond it
 
-Moment = tuple[int, float]
-"""The number of a stage, and a share of it."""
+Moment = tuple[int, int]
+"""The number of a stage, and how much of it."""
 
 
 @dataclass
@@ -53,7 +54,7 @@ class ChaosResult:
         return f"{self.kills.total()} kills in {self.studies} studies ({by_stage}): {found}"
 
 
-def run_chaos(kills: int, engine: str, seed: int = 0) -> ChaosResult:
+def run_chaos(kills: int, engine: str, seed: int = 0, *, verbose: bool = False) -> ChaosResult:
     """Kill studies until there were so many kills, finish each, and compare it with an undisturbed one."""
     from flawed_network import save_flawed_network
 
@@ -61,35 +62,63 @@ def run_chaos(kills: int, engine: str, seed: int = 0) -> ChaosResult:
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         policy = save_flawed_network(Path(folder) / "policy.safetensors")
-        _run_until(None, Path(folder) / "undisturbed", policy, engine, 0.0)
+        reached: dict[str, int] = {}
+        _run_until(None, Path(folder) / "undisturbed", policy, engine, 0.0, reached)
         expected = contents(Path(folder) / "undisturbed")
         while result.kills.total() < kills:
             place = Path(folder) / str(result.studies)
-            for moment in draw_moments(draw, min(KILLS_IN_A_STUDY, kills - result.kills.total())):
+            for moment in draw_moments(draw, min(len(reached), kills - result.kills.total()), reached):
                 stage = _run_until(moment, place, policy, engine, draw.choice(DELAYS) * draw.random())
                 if stage is None:
                     break  # it was done before it could be killed
                 result.kills[stage] += 1
+                if verbose:
+                    print(f"killed in {stage}", flush=True)
             _run_until(None, place, policy, engine, 0.0)
             result.differences += _differences(f"study {result.studies}", expected, contents(place))
             result.studies += 1
+            if verbose:
+                print(result, flush=True)
     return result
 
 
-def draw_moments(draw: random.Random, count: int) -> list[Moment]:
-    """Draw moments in the order in which they come, of as many stages as there are moments."""
-    stages = draw.sample(range(len(STAGES)), count)
-    return [(stage, draw.random()) for stage in sorted(stages)]
+def draw_moments(draw: random.Random, count: int, reached: Mapping[str, int]) -> list[Moment]:
+    """Draw moments in the order in which they come, of as many stages as there are moments.
+
+    Parameters
+    ----------
+    draw
+        Decides.
+    count
+        How many.
+    reached
+        How much an undisturbed study does in the stages that it has.
+    """
+    stages = draw.sample([stage for stage, name in enumerate(STAGES) if name in reached], count)
+    return [(stage, math.ceil(draw.random() * reached[STAGES[stage]])) for stage in sorted(stages)]
 
 
-def _run_until(moment: Moment | None, folder: Path, policy: Path, engine: str, delay: float) -> str | None:
-    """Run the study in a process, to its end or until a moment; return the stage in which it was killed."""
+def _run_until(
+    moment: Moment | None,
+    folder: Path,
+    policy: Path,
+    engine: str,
+    delay: float,
+    reached: dict[str, int] | None = None,
+) -> str | None:
+    """Run the study in a process, to its end or until a moment; return the stage in which it was killed.
+
+    `reached` learns how much was done in every stage.
+    """
     command = [sys.executable, "-m", "harness", "study", str(folder), str(policy), engine]
     root = Path(__file__).parent.parent
     stage = None
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
         for line in process.stdout:
+            if reached is not None:
+                told, done, _ = line.split("\t")
+                reached[told] = max(int(done), reached.get(told, 0))
             if moment is not None and _has_come(line, moment):
                 stage = line.partition("\t")[0]
                 time.sleep(delay)
@@ -101,20 +130,16 @@ def _run_until(moment: Moment | None, folder: Path, policy: Path, engine: str, d
 
 
 def _has_come(line: str, moment: Moment) -> bool:
-    stage, done, of = line.rstrip("\n").split("\t")
+    stage, done, _ = line.split("\t")
     number = STAGES.index(stage)
-    return number > moment[0] or (number == moment[0] and int(done) >= moment[1] * int(of))
+    return number > moment[0] or (number == moment[0] and int(done) >= moment[1])
 
 
 def run_study(folder: Path, policy: Path, engine: str) -> None:
     """Run the small study to its end, and tell its progress."""
-    explained = False
 
     def tell(stage: str, done: int, of: int) -> None:
-        nonlocal explained
-        explained = explained or stage == "explanation"
-        own = f"baseline {stage}" if explained and stage.startswith("racing") else stage  # they are raced, too
-        print(own, done, of, sep="\t", flush=True)
+        print(stage, done, of, sep="\t", flush=True)
 
     tell("start", 1, 1)
     workers = make_engine(engine, None if engine == "inline" else 2)

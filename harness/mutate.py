@@ -39,6 +39,7 @@ LEAST_SECONDS = 60.0
 LEAST_NOTICED = 0.9
 
 MODULES: dict[str, tuple[str, ...]] = {
+    "rules/condition_bits.py": ("tests/rules/test_condition_bits.py", "tests/guidance/test_guidance.py"),
     "rules/rule.py": ("tests/rules",),
     "features/intervals.py": ("tests/features",),
     "play/choosing.py": ("tests/play/test_choosing.py", "tests/play/test_episodes.py"),
@@ -80,8 +81,13 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_memory.py",
         "tests/evaluation/test_evaluation.py",
     ),
-    "guidance/env.py": ("tests/guidance/test_env.py", "tests/guidance/test_groups.py"),
+    "guidance/env.py": (
+        "tests/guidance/test_memory.py",
+        "tests/guidance/test_env.py",
+        "tests/guidance/test_groups.py",
+    ),
     "guidance/features.py": (
+        "tests/guidance/test_memory.py",
         "tests/guidance/test_env.py",
         "tests/guidance/test_guidance.py",
         "tests/study/test_features.py",
@@ -94,7 +100,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "hypotheses/search.py": ("tests/hypotheses",),
     "hypotheses/source.py": ("tests/hypotheses", "tests/study/test_rules_from.py"),
     "hypotheses/vocabulary.py": ("tests/hypotheses",),
-    "evaluation/baselines.py": ("tests/evaluation/test_evaluation.py", "tests/evaluation/test_racing.py"),
+    "evaluation/baselines.py": (
+        "tests/evaluation/test_units.py",
+        "tests/evaluation/test_evaluation.py",
+        "tests/evaluation/test_racing.py",
+    ),
     "evaluation/blocks.py": ("tests/evaluation/test_evaluation.py", "tests/evaluation/test_failures.py"),
     "evaluation/candidates.py": ("tests/evaluation/test_candidates.py",),
     "evaluation/changed.py": ("tests/evaluation/test_changed.py", "tests/evaluation/test_null_worlds.py"),
@@ -108,33 +118,45 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evaluation/figures.py": ("tests/evaluation/test_objectives.py",),
     "evaluation/objectives.py": ("tests/evaluation/test_objectives.py",),
     "evaluation/pairs.py": (
+        "tests/evaluation/test_pairs.py",
         "tests/evaluation/test_racing.py",
         "tests/evaluation/test_candidates.py",
         "tests/evaluation/test_changed.py",
         "tests/evaluation/test_objectives.py",
     ),
     "evaluation/racing.py": (
+        "tests/evaluation/test_pairs.py",
         "tests/evaluation/test_racing.py",
         "tests/evaluation/test_candidates.py",
         "tests/evaluation/test_changed.py",
         "tests/evaluation/test_objectives.py",
     ),
     "evaluation/ranks.py": ("tests/evaluation/test_ranks.py", "tests/evaluation/test_objectives.py"),
-    "evaluation/recorded.py": ("tests/evaluation/test_racing.py", "tests/evaluation/test_memory.py"),
+    "evaluation/recorded.py": (
+        "tests/evaluation/test_units.py",
+        "tests/evaluation/test_racing.py",
+        "tests/evaluation/test_memory.py",
+    ),
     "evaluation/references.py": ("tests/evaluation/test_references.py",),
-    "evaluation/screening.py": ("tests/evaluation/test_evaluation.py", "tests/evaluation/test_failures.py"),
+    "evaluation/screening.py": (
+        "tests/evaluation/test_verdicts.py",
+        "tests/evaluation/test_evaluation.py",
+        "tests/evaluation/test_failures.py",
+    ),
     "evaluation/statistics.py": (
         "tests/evaluation/test_statistics.py",
         "tests/evaluation/test_racing.py",
         "tests/evaluation/test_references.py",
     ),
     "evaluation/units.py": (
+        "tests/evaluation/test_units.py",
         "tests/evaluation/test_evaluation.py",
         "tests/evaluation/test_failures.py",
         "tests/evaluation/test_racing.py",
         "tests/evaluation/test_references.py",
     ),
     "evaluation/verdicts.py": (
+        "tests/evaluation/test_verdicts.py",
         "tests/evaluation/test_evaluation.py",
         "tests/evaluation/test_failures.py",
         "tests/evaluation/test_racing.py",
@@ -199,17 +221,18 @@ class MutateResult:
 
 
 def run_mutate(
-    per_module: int, *, seed: int = 0, workers: int = 2, modules: tuple[str, ...] = (), verbose: bool = True
+    mutants: int, *, seed: int = 0, workers: int = 2, modules: tuple[str, ...] = (), verbose: bool = True
 ) -> MutateResult:
-    """Draw mutants of every module and run the tests of its room on each."""
-    chosen = {name: MODULES[name] for name in modules or MODULES if (ROOT / "src/legible" / name).exists()}
-    result = MutateResult()
+    """Draw mutants of the modules in turn, so many in all, and run the tests of its room on each."""
+    drawn, equivalent = _draw(modules or tuple(MODULES), mutants, seed)
+    chosen = {name: MODULES[name] for name, _ in drawn}
+    result = MutateResult(equivalent=equivalent)
     with tempfile.TemporaryDirectory() as folder:
         trees: queue.Queue[Path] = queue.Queue()
         first = _copy(ROOT, Path(folder) / "tree0")
         limits = _time_limits(first, sorted(set(chosen.values())), workers)
         result.unjudged = [name for name, tests in chosen.items() if tests not in limits]
-        drawn, result.equivalent = _draw(tuple(set(chosen) - set(result.unjudged)), per_module, seed)
+        judged = [job for job in drawn if job[0] not in result.unjudged]
         for i in range(workers):
             trees.put(first if i == 0 else _copy(first, Path(folder) / f"tree{i}"))
 
@@ -221,7 +244,7 @@ def run_mutate(
                 trees.put(tree)
 
         with ThreadPoolExecutor(workers) as pool:
-            for name, mutant, noticed in pool.map(judge, drawn):
+            for name, mutant, noticed in pool.map(judge, judged):
                 if noticed:
                     result.noticed[name] = result.noticed.get(name, 0) + 1
                 else:
@@ -232,18 +255,23 @@ def run_mutate(
     return result
 
 
-def _draw(modules: tuple[str, ...], per_module: int, seed: int) -> tuple[list[tuple[str, Mutant]], int]:
-    """Return mutants of every module, and how many were left out because they are known to change nothing."""
+def _draw(modules: tuple[str, ...], count: int, seed: int) -> tuple[list[tuple[str, Mutant]], int]:
+    """Return mutants of the modules in turn, and how many were left out because they are known to change nothing."""
     known = known_equivalent()
+    draw = random.Random(seed)
+    waiting = {name: mutants_of((ROOT / "src/legible" / name).read_text("utf-8")) for name in modules}
+    for mutants in waiting.values():
+        draw.shuffle(mutants)
     drawn: list[tuple[str, Mutant]] = []
     left_out = 0
-    for name in modules:
-        mutants = mutants_of((ROOT / "src/legible" / name).read_text("utf-8"))
-        random.Random(f"{seed} {name}").shuffle(mutants)
-        kept = [(name, mutant) for mutant in mutants[:per_module] if key_of(name, mutant) not in known]
-        left_out += min(per_module, len(mutants)) - len(kept)
-        drawn += kept
-    random.Random(seed).shuffle(drawn)
+    while len(drawn) < count and any(waiting.values()):
+        for name in draw.sample(modules, len(modules)):
+            if waiting[name] and len(drawn) < count:
+                mutant = waiting[name].pop()
+                if key_of(name, mutant) in known:
+                    left_out += 1
+                else:
+                    drawn.append((name, mutant))
     return drawn, left_out
 
 
@@ -277,17 +305,18 @@ def _copy(source: Path, target: Path) -> Path:
 
 
 def _time_limits(tree: Path, judges: list[tuple[str, ...]], workers: int) -> dict[tuple[str, ...], float]:
-    """Run the tests as they are, so that kernels are compiled and times are known; those that fail are left out."""
+    """Run the tests as they are, so that times are known, kernels compiled; those of which some fail are left out."""
 
-    def limit(tests: tuple[str, ...]) -> float | None:
-        _run(tree, tests, None)
+    def seconds(test: str) -> float | None:
         started = time.monotonic()
-        passed = _run(tree, tests, None)
-        return max(LEAST_SECONDS, SLOWER * (time.monotonic() - started)) if passed else None
+        passed = _run(tree, (test,), None)
+        return time.monotonic() - started if passed else None
 
+    tests = sorted({test for judge in judges for test in judge})
     with ThreadPoolExecutor(workers) as pool:
-        found = dict(zip(judges, pool.map(limit, judges), strict=True))
-    return {tests: seconds for tests, seconds in found.items() if seconds is not None}
+        taken = dict(zip(tests, pool.map(seconds, tests), strict=True))
+    times = {judge: [t for test in judge if (t := taken[test]) is not None] for judge in judges}
+    return {j: max(LEAST_SECONDS, SLOWER * sum(some)) for j, some in times.items() if len(some) == len(j)}
 
 
 def _is_noticed(tree: Path, name: str, mutant: Mutant, limit: float) -> bool:

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -49,10 +50,13 @@ from legible.reproduction.records import load_record, save_record
 from legible.rules import parse_rule
 from legible.settings import DistillationSettings, StudySettings
 from legible.study import Study, UnitFiles
+from legible.study.baselines import read_played_baselines
 from legible.study.folder import StudyFolder, read_names
-from legible.study.mending import read_mending
+from legible.study.mending import _read_figures, read_mending
 from legible.study.mistakes import RolloutFiles
-from legible.study.rules_from import _rules_in
+from legible.study.references import OtherPolicies
+from legible.study.rules_from import FoundOrigins, Origin, OtherRules, _rules_in
+from legible.study.sources import KeptSearch
 
 _MAZE = """%%%%%%%%%
 %o. G  .%
@@ -172,7 +176,9 @@ def make_samples(folder: Path) -> list[Sample]:
     found += [
         _older(sample)
         for sample in found
-        if sample.path.suffix in {".safetensors", ".npz"} and "checkpoint" not in sample.name  # refused without
+        if sample.is_checked and sample.path.suffix in {".safetensors", ".npz", ".json"}
+        # Checkpoints are refused without; what needs its folder has a sample of its own.
+        if "checkpoint" not in sample.name and sample.name not in _WITH_FOLDER
     ]
     return [_alone(sample, folder / f"{number:02}") for number, sample in enumerate(found)]
 
@@ -196,6 +202,11 @@ def _older(sample: Sample) -> Sample:
     if path.suffix == ".npz":
         with np.load(sample.path) as data:
             np.savez(path, **{name: data[name] for name in data.files if not name.startswith("_")})
+    elif path.suffix == ".json":
+        kept = json.loads(sample.path.read_text())
+        path.write_text(json.dumps({name: value for name, value in kept.items() if not name.startswith("_")}))
+        for other in sample.path.parent.glob(f"{path.stem}.safetensors"):
+            shutil.copy(other, path.parent)
     else:
         with safetensors.safe_open(sample.path, framework="numpy") as file:
             document = json.loads(file.metadata()["legible"])
@@ -220,6 +231,12 @@ def _study_samples(folder: Path) -> list[Sample]:
     kept = json.loads((older / "study.json").read_text())
     text = json.dumps({name: value for name, value in kept.items() if not name.startswith("_")}, indent=1)
     (older / "study.json").write_text(text)
+    others = folder / "others"
+    others.mkdir()
+    origin = {"name": "another", "rules": ["+Left <- left", "-Right <- right & luck > 0.5"], "steps": 100}
+    write_json(others / "rules-from.json", {"origins": [origin]}, key)
+    entry = {"name": "Another", "source": "another.zip", "fingerprint": "0123"}
+    write_json(others / "others.json", {"others": [entry]}, key)
     record = folder / "record.json.gz"
     save_record({"study": kept, "numbers": [0.5, 1.5], "rules": ["+Left <- left"]}, record)
     return [
@@ -229,13 +246,15 @@ def _study_samples(folder: Path) -> list[Sample]:
         Sample("mining", study.folder / "mining.npz", lambda path: Mining.load(path, key)),
         Sample("unit", unit, lambda path: UnitFiles(path.parent, UnitResult)[path.stem]),
         Sample("composition", study.folder / "composition.json", lambda path: read_json(path, key)),
-        Sample("baselines", study.folder / "baselines.json", lambda path: read_json(path, key)),
+        Sample("baselines", study.folder / "baselines.json", lambda path: read_played_baselines(path.parent, key)),
         Sample("study.json", balance / "study.json", lambda path: StudyFolder(path.parent).read()),
         Sample("names.json", balance / "names.json", _names_of_study),
         Sample("study.json of older versions", older / "study.json", _open_study, is_checked=False),
         Sample("record", record, load_record),
         Sample("confirmed rules", study.folder / "confirmed.json", lambda path: _rules_in(path.parent)),
-        Sample("searched rules", study.folder / "searched.json", lambda path: read_json(path, key)),
+        Sample("searched rules", study.folder / "searched.json", lambda path: _searched(path, key)),
+        Sample("rules of others", others / "rules-from.json", lambda path: _rules_of_others(path, key)),
+        Sample("other policies", others / "others.json", lambda path: _other_policies(path, key)),
         Sample("mistakes", study.folder / "mistakes.json", lambda path: Mistakes.load(path, key)),
         Sample("decisions", study.folder / "mistakes.npz", lambda path: Experiences.load(path, key)),
         Sample("rollouts", rollouts, lambda path: RolloutFiles(path.parent)[path.stem]),
@@ -270,7 +289,8 @@ def _mended_samples(folder: Path, study: Path) -> list[Sample]:
     write_json(place / "mend.json", {"seed": 0, "distillation": settings, "asked": 3})
     network = place / "network-1.safetensors"
     write_network(load_policy(study / "policy.safetensors"), network)  # type: ignore[arg-type]
-    write_json(network.with_suffix(".json"), {"kept": 0.9, "steps": 1000}, sha256_of(network))
+    figures = {"kept": 0.9, "steps": 1000, "differences": {"distilled": {"mean": {"low": 0.5}}}}
+    write_json(network.with_suffix(".json"), figures, sha256_of(network))
     checkpoint = Checkpoint(place / "distilling", "some key")
     weights = [np.ones((2, 4), np.float32), np.zeros(2, np.float32)]
     checkpoint.save_round(1, SavedRound(weights, (weights, weights), np.arange(3.0), 0.9, 100))
@@ -287,7 +307,26 @@ def _mended_samples(folder: Path, study: Path) -> list[Sample]:
 
 
 def _figures(path: Path) -> Any:
-    return read_json(path, sha256_of(path.with_suffix(".safetensors")))
+    return _read_figures(path, sha256_of(path.with_suffix(".safetensors")))
+
+
+def _searched(path: Path, key: str) -> Any:
+    kept = KeptSearch(SimpleNamespace(folder=path.parent, _key=key))  # type: ignore[arg-type]
+    (proposal,) = kept.source(lambda: iter(()))  # type: ignore[arg-type,return-value]
+    return kept.counts(), proposal
+
+
+def _rules_of_others(path: Path, key: str) -> Any:
+    import mirror_world
+
+    study: Any = SimpleNamespace(folder=path.parent, _key=key, space=mirror_world.SPACE)
+    others = OtherRules(study, FoundOrigins((Origin("another"),), {}, ()), typed=False)
+    return others.rules(), others.steps()
+
+
+def _other_policies(path: Path, key: str) -> Any:
+    study: Any = SimpleNamespace(folder=path.parent)
+    return OtherPolicies(study, key, typed=False).sources
 
 
 def _rounds(path: Path) -> Any:

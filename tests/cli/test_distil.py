@@ -1,6 +1,7 @@
 """``legible distil`` and ``legible mend`` as a person types them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,29 @@ def test_refusals_are_one_line_and_exit_code_2(legible, place, tmp_path, monkeyp
     assert message in said.err
     assert said.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_the_environment_that_a_file_names_is_data(legible, place, tmp_path) -> None:
+    """A guided policy from somebody else names a factory, which would run whatever it likes."""
+    network = load_policy(place / "policy.safetensors")
+    harm = {"environment": {"arguments": {"path": str(tmp_path / "harm")}}}
+    named = replace(network, env_id="pathlib:Path.mkdir", metadata={**network.metadata, **harm})
+    rules = RuleSet((parse_rule("+Left <- left", mirror_world.SPACE),))
+    for policy, told in ((named, "pathlib"), (replace(named, env_id="os:mkdir"), "os"), (network, None)):
+        GuidedPolicy(policy, rules, mirror_world.SPACE).save(tmp_path / "guided.safetensors")
+        said = legible("distil", tmp_path / "guided.safetensors", "--out", tmp_path / "n.zip")
+        assert said.code == 2
+        assert said.err.count("\n") == 1
+        assert "(--env)" in said.err if told is None else f"would import {told}" in said.err
+        assert (told is None) or "(--trust)" in said.err
+    assert {one.name for one in tmp_path.iterdir()} == {"guided.safetensors"}
+
+
+def test_a_folder_is_no_file_to_write_and_that_is_said_at_once(legible, place, tmp_path) -> None:
+    (tmp_path / "n.zip").mkdir()
+    words = ["distil", place / "guided.safetensors", "--env", WORLD, "--out", tmp_path / "n.zip", "--force", *LEARNING]
+    said = legible(*words)
+    assert (said.code, said.err) == (2, f"legible: {tmp_path / 'n.zip'}: is a folder; give the name of a file.\n")
 
 
 def test_mend_in_one_folder(legible, place, tmp_path) -> None:

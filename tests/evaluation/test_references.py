@@ -278,3 +278,14 @@ def test_a_reference_that_breaks_the_environment_is_left_out_with_a_word() -> No
     assert "left out" in found.notes[0]
     assert "of always Wait failed" in found.notes[0]
     assert "the engine stalls" in found.notes[0]
+
+
+def test_the_best_of_all_and_of_those_that_are_no_policies() -> None:
+    found = compared(braking_in_the_dark(0.5))
+    by_kind = {quoted.reference.kind: quoted for quoted in found.quoted}
+    random, constant = by_kind["random"], by_kind["constant"]
+    other = replace(constant, reference=Reference("another", fingerprint="0123"))
+    assert replace(found, quoted=()).best_plain is replace(found, quoted=()).random_play is None
+    assert replace(found, quoted=(other,)).best_plain is None
+    told = replace(found, quoted=(other, constant, random))
+    assert (told.best, told.best_plain, told.random_play) == (other, constant, random)

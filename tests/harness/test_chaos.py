@@ -13,15 +13,18 @@ def test_three_kills() -> None:
 
 
 def test_moments_are_of_different_stages_in_order() -> None:
-    moments = draw_moments(random.Random(0), 5)
+    reached = {stage: 40 for stage in STAGES if stage != "search"}
+    moments = draw_moments(random.Random(0), 5, reached)
     stages = [stage for stage, _ in moments]
     assert stages == sorted(set(stages))
-    assert {stage for stage, _ in draw_moments(random.Random(0), len(STAGES))} == set(range(len(STAGES)))
+    assert all(0 < done <= 40 for _, done in moments)
+    every = {stage for stage, _ in draw_moments(random.Random(0), len(reached), reached)}
+    assert every == set(range(len(STAGES))) - {STAGES.index("search")}  # it has no such stage
 
 
 def test_when_a_moment_has_come() -> None:
     racing = STAGES.index("racing")
-    assert _has_come("racing\t20\t40\n", (racing, 0.5))
-    assert not _has_come("racing\t19\t40\n", (racing, 0.5))
-    assert not _has_come("rules\t9\t9\n", (racing, 0.0))
-    assert _has_come("racing confirmation\t0\t40\n", (racing, 1.0))
+    assert _has_come("racing\t20\t40\n", (racing, 20))
+    assert not _has_come("racing\t19\t40\n", (racing, 20))
+    assert not _has_come("rules\t9\t9\n", (racing, 1))
+    assert _has_come("racing confirmation\t0\t40\n", (racing, 40))

@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from legible.errors import LegibleError
+from legible.features import Action, ActionGroup, Feature, FeatureSpace, Regions
 from legible.play import (
     PolicyChooser,
     SingleSlots,
@@ -19,7 +20,8 @@ from legible.play import (
     choose_actions,
     make_slots,
 )
-from legible.policies import PolicyError, load_policy
+from legible.play.choosing import typical_actions
+from legible.policies import PolicyError, load_policy, with_choices
 from legible.streams import policy_keys, uniform
 from play.playing import network, play
 from play.spaces_environments import Picture, Walk, make_model
@@ -253,3 +255,18 @@ def test_what_cannot_be_studied_yet_is_refused_and_can_be_played(algorithm, envi
     policy = load_policy(make_model(algorithm, environment()))
     with pytest.raises(LegibleError, match=said):
         check_policy(policy, policy.n_features, policy.n_actions)
+
+
+def test_what_is_typical_of_choices() -> None:
+    """A region has a typical action, a numbered choice is itself; choices of all groups are numbered through."""
+    groups = (
+        ActionGroup("steer", 0, 2, Regions(-1.0, 1.0, (0.0,), (-0.5, 0.75))),
+        ActionGroup("lean", 2, 2, Regions(-2.0, 2.0, (1.0,), (-1.0, 1.5))),
+    )
+    actions = tuple(Action(f"{name}.{side}") for name in ("steer", "lean") for side in ("left", "right"))
+    space = FeatureSpace((Feature("x"), Feature("y")), actions, groups)
+    moves = with_choices(load_policy(lambda rows: rows, output="actions", n_features=2), space)
+    choices = np.array([[0, 2], [1, 3], [0, 3]])
+    assert typical_actions(moves, choices).tolist() == [[-0.5, -1.0], [0.75, 1.5], [-0.5, 1.5]]
+    plain = load_policy(lambda rows: rows, output="values", n_features=2, n_actions=2)
+    assert typical_actions(plain, np.array([[1], [0]])).tolist() == [1, 0]

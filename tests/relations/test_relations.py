@@ -806,3 +806,14 @@ def test_relations_of_one_name_go_together():
     groups = by_name((*TURN, *EXCHANGE))
     assert {name: len(group) for name, group in groups.items()} == {"turn": 4, "exchange ghosts 0 and 1": 5}
     assert len({*TURN, *EXCHANGE, *TURN}) == 9  # they are values, whatever is said of where they hold
+
+
+def test_what_a_relation_says_of_the_first_features() -> None:
+    pairs = [(0, 1), (1, 0), (2, 4), (4, 2)]
+    relation = MetamorphicRelation(0, 1, tuple(FeatureRelation(0, 1, i, j) for i, j in pairs), unmapped=(3, 5))
+    first = relation.of_first(2)
+    assert [(fr.feature, fr.image_feature) for fr in first.features] == [(0, 1), (1, 0)]
+    assert (first.action, first.image_action, first.unmapped) == (0, 1, ())
+    fewer = relation.of_first(4)
+    assert ([(fr.feature, fr.image_feature) for fr in fewer.features], fewer.unmapped) == ([(0, 1), (1, 0)], (3,))
+    assert relation.of_first(6) == relation

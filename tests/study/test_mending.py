@@ -10,6 +10,7 @@ import mirror_world
 from flawed_network import save_flawed_network
 from legible import LegibleError, Study, load_policy, mend
 from legible.engines import InProcess
+from legible.files import DamagedFileError, write_json
 from legible.play import one_thread
 from legible.policies import NetworkPolicy
 from legible.rules import RuleSet, parse_rule
@@ -23,7 +24,7 @@ from legible.settings import (
     ReferenceSettings,
     StudySettings,
 )
-from legible.study.mending import _is_known
+from legible.study.mending import _is_known, _read_figures
 
 WORLD = "mirror_world:MirrorWorld"
 SETTINGS = StudySettings(
@@ -138,3 +139,15 @@ def test_refusals(tmp_path, policy_file) -> None:
         mended(tmp_path / "full", policy_file)
     with pytest.raises(LegibleError, match="at least one round"):
         mended(tmp_path / "m", policy_file, rounds=0)
+
+
+@pytest.mark.parametrize(
+    "figures", [{}, {"steps": 5}, {"steps": "x", "differences": {"distilled": {"mean": {"low": 1}}}}]
+)
+def test_figures_of_a_network_that_are_none(tmp_path, figures) -> None:
+    path = tmp_path / "network-1.json"
+    write_json(path, figures, "some network")
+    with pytest.raises(DamagedFileError, match=r"network-1.json: is damaged .*; delete it and the network beside it"):
+        _read_figures(path, "some network")
+    with pytest.raises(DamagedFileError, match="belongs elsewhere"):
+        _read_figures(path, "another network")

@@ -125,6 +125,14 @@ def test_baselines_race_with_the_same_budget(finished: Study) -> None:
         assert baseline.base == finished.evaluation.base  # on the same seeds
 
 
+def test_the_race_of_a_baseline_is_called_so(finished: Study) -> None:
+    told: set[str] = set()
+    finished.progress = lambda stage, *_: told.add(stage)
+    finished.play_baseline("enforce")
+    assert "baseline enforce: racing" in told
+    assert told <= {"baseline enforce: racing", "baseline enforce: racing confirmation"}
+
+
 def test_a_study_from_before_there_were_races_stays_one_of_the_papers(tmp_path: Path) -> None:
     paper = EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40)
     study(tmp_path, settings=StudySettings(episodes=60, evaluation=paper))

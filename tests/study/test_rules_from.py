@@ -12,7 +12,7 @@ from flawed_network import save_flawed_network
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
-from legible.files import DamagedFileError
+from legible.files import DamagedFileError, write_json
 from legible.policies import Policy, load_policy
 from legible.settings import (
     EvaluationSettings,
@@ -102,6 +102,24 @@ def test_a_study_gives_its_confirmed_rules_or_those_that_it_mined(tmp_path: Path
     assert again.evaluation == second.evaluation
 
 
+@pytest.mark.parametrize("lost", ["killed before it was written", "damaged"])
+def test_confirmed_rules_are_written_whatever_happened(tmp_path: Path, lost: str) -> None:
+    made = study(tmp_path / "s", [wise()])
+    made.evaluate()
+    path = tmp_path / "s" / "confirmed.json"
+    whole = path.read_bytes()
+    assert json.loads(whole)["rules"]
+    if lost == "damaged":
+        path.write_bytes(whole[:-20])
+    else:
+        path.unlink()
+    again = Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess())
+    assert again.evaluation == made.evaluation  # reading writes nothing
+    assert path.exists() == (lost == "damaged")
+    again.evaluate()
+    assert path.read_bytes() == whole
+
+
 def test_what_does_not_fit_is_said_before_anything_is_played(tmp_path: Path) -> None:
     other = Study(
         tmp_path / "o", WORLD, wise(), relations="none", settings=replace(SETTINGS, sources="mined"), engine=InProcess()
@@ -145,3 +163,28 @@ def test_folders_from_before_there_were_others(tmp_path: Path) -> None:
     opened = Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess())
     assert opened.settings.sources == "mined,yours"
     assert opened.other_rules.origins == ()
+
+
+@pytest.mark.parametrize("rules", [5, "+Left <- left", {"+Left <- left": 1}, [["+Left <- left"]], [None]])
+def test_rules_of_somebody_else_that_are_none(tmp_path: Path, rules: object) -> None:
+    study(tmp_path / "o", [wise()])
+    write_json(tmp_path / "o" / "confirmed.json", {"rules": rules})
+    with pytest.raises(DamagedFileError, match=r"confirmed.json: is damaged \(its rules are no texts\); run that"):
+        study(tmp_path / "s", [tmp_path / "o"])
+
+
+@pytest.mark.parametrize(
+    "origins",
+    [
+        *(5, [5], [{"name": "wise", "rules": []}], [{"name": "wise", "rules": "+Left", "steps": 1}]),
+        *([{"name": ["wise"], "rules": [], "steps": 1}], [{"name": "wise", "rules": [], "steps": "1"}]),
+    ],
+)
+def test_kept_rules_that_are_damaged(tmp_path: Path, origins: object) -> None:
+    made = study(tmp_path / "s", [wise()])
+    write_json(made.folder / "rules-from.json", {"origins": origins}, made._key)
+    for read in (made.other_rules.rules, made.other_rules.steps):
+        with pytest.raises(
+            DamagedFileError, match=r"rules-from.json: is damaged .*; delete it and run the study again"
+        ):
+            read()

@@ -159,8 +159,8 @@ def trust_option(command: Command) -> Command:
     return click.option(
         "--trust",
         is_flag=True,
-        help="Import what a study's folder or an experiment's file names: an environment's factory, wrappers, classes. "
-        "Files from somebody else can name any code.",
+        help="Import what a study's folder, an experiment's file or that of a guided policy names: an environment's "
+        "factory, wrappers, classes. Files from somebody else can name any code.",
         panel=STUDY_PANEL,
     )(command)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 from rich.console import Console
 
-from legible.cli.choice import environment_spec, load_typed_policy, open_study
+from legible.cli.choice import environment_spec, load_typed_policy, look_here_for_modules, open_study
 from legible.cli.options import (
     PATH,
     environment_options,
@@ -68,7 +68,7 @@ def play(
         spec, player = environment_spec(target, arg, wrap), None
         if policy is not None:
             loaded = load_typed_policy(spec, policy, normalisation, policy_output)
-            player = _player(loaded, seed, unguided=unguided)
+            player = _player(loaded, seed, unguided=unguided, trust=trust)
             spec = environment_for(player, spec)
     console = Console(highlight=False)
     environment = make_watchable(spec, window=window, drawn=console.is_terminal)
@@ -92,10 +92,13 @@ def _of_study(
     return study.environment, player
 
 
-def _player(policy: Policy, seed: int, *, unguided: bool) -> Policy | GuidedPolicy:
+def _player(policy: Policy, seed: int, *, unguided: bool, trust: bool) -> Policy | GuidedPolicy:
     """Who plays: the policy of a file, with the rules that the file holds unless they are to be left out."""
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
 
     if not isinstance(policy, GuidedPolicy):
         return policy
+    if trust:
+        look_here_for_modules()
+        policy = policy.trusting()
     return policy.network if unguided else policy.seeded(seed)

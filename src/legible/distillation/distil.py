@@ -303,11 +303,13 @@ def _described(
 
 
 def check_name(path: Path) -> None:
-    """Raise unless a file's name says how a network is to be written."""
+    """Raise unless a file's name says how a network is to be written, and no folder has it."""
     if path.suffix not in SUFFIXES:
         raise LegibleError(
             f"{path}: a network is written as .zip (for Stable-Baselines3) or .safetensors, not '{path.suffix}'."
         )
+    if path.is_dir():
+        raise LegibleError(f"{path}: is a folder; give the name of a file.")
 
 
 def check_output(path: Path, policy: Policy) -> None:

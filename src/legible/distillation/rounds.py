@@ -25,7 +25,7 @@ from legible.distillation.student import Student
 from legible.distillation.teacher import Labels, Teacher, best_choices
 from legible.environments import EnvironmentSpec
 from legible.evaluation import Runner
-from legible.evaluation.recorded import RECORD_EPISODES, STEPS, RecordedEpisodes
+from legible.evaluation.recorded import RECORD_EPISODES, ROWS, RecordedEpisodes
 from legible.evaluation.units import UNGUIDED, Setup, Unit, UnitResult, cut_into_units, usual_rows
 from legible.guidance import GuidedPolicy
 from legible.play import Observations, on_rows, one_thread, stage_seeds
@@ -108,7 +108,7 @@ class Player:
     def record(self, policy: Policy | None, seeds: Sequence[int]) -> RecordedEpisodes:
         """Play a policy without rules, or the guided one (None), and keep what it saw."""
         units = self._units(policy, seeds, min(RECORD_EPISODES, self.play.unit_episodes))
-        recorded: RecordedEpisodes = self.run(self.setup(policy), units, kept=STEPS)
+        recorded: RecordedEpisodes = self.run(self.setup(policy), units, kept=ROWS)
         return recorded
 
     @staticmethod

@@ -248,12 +248,8 @@ class FunctionReader(FeatureReader):
 
     def read(self, observation: Any, info: Mapping[str, Any], env: Env | None) -> Row:
         """Call the function."""
+        self.check_trusted()
         where = f"--features {self.name}"
-        if not self.trusted:
-            raise UntrustedCodeError(
-                f"the file of the rules names the function {self.name!r}, which would be imported. If you know where "
-                f"it comes from, name it yourself: GuidedEnv(…, features={self.name!r})."
-            )
         given = _called(self.name, _load_function(self.name), observation, info, env)
         if isinstance(given, Mapping):
             odd = sorted(set(self.names) ^ set(map(str, given)))
@@ -264,6 +260,15 @@ class FunctionReader(FeatureReader):
                 )
             given = [_number(given[name], name, where) for name in self.names]
         return _checked(given, self.features, where)
+
+    def check_trusted(self) -> None:
+        """Raise where a file names the function, and nobody said that it may be imported."""
+        if not self.trusted:
+            raise UntrustedCodeError(
+                f"the file of the rules names the function {self.name!r}, which would be imported. If you know where "
+                f"it comes from, name it yourself (--features {self.name}; 'legible play' and 'legible distil' have "
+                "--trust)."
+            )
 
 
 _functions: dict[str, Callable[..., Any]] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -125,9 +126,9 @@ class RecordedEpisodes:
 class _StepKeeper:
     """Keeps what happens in episodes and the states after every step."""
 
-    def __init__(self, slots: Slots) -> None:
+    def __init__(self, slots: Slots, *, rows: bool = False) -> None:
         self._slots = slots
-        self._recorder = Recorder()
+        self._recorder = Recorder(rows=rows)
         self._costs: list[NDArray[np.float64]] = []
         self._states: list[PackedStates] = []
         self._order: list[NDArray[np.int64]] = []
@@ -150,22 +151,24 @@ class _StepKeeper:
         return RecordedEpisodes(result, steps.observations, steps.scores, steps.rewards, costs, states)
 
 
-def record_unit(setup: Setup, unit: Unit) -> RecordedEpisodes:
-    """Play a unit and keep its steps."""
+def record_unit(setup: Setup, unit: Unit, *, rows: bool = False) -> RecordedEpisodes:
+    """Play a unit and keep its steps; with `rows` all that the policy was shown in them."""
     slots = slots_for(setup, unit)
-    keeper = _StepKeeper(slots)
+    keeper = _StepKeeper(slots, rows=rows)
     return keeper.recorded(play_in_slots(setup, unit, slots, keeper))
 
 
-def record_alone(setup: Setup, episode: LoneEpisode) -> RecordedEpisodes:
+def record_alone(setup: Setup, episode: LoneEpisode, *, rows: bool = False) -> RecordedEpisodes:
     """Play one episode of a unit that failed as a whole, and keep its steps."""
     slots = slots_for_one(setup)
-    keeper, this = _StepKeeper(slots), replace(setup, rows=setup.rows or episode.rows)
+    keeper, this = _StepKeeper(slots, rows=rows), replace(setup, rows=setup.rows or episode.rows)
     return keeper.recorded(play_in_slots(this, Unit((episode.treatment,), (episode.seed,)), slots, keeper))
 
 
 STEPS = Kept("unguided", RecordedEpisodes, record_unit, record_alone)
 """How episodes went, and what was seen in them."""
+ROWS = Kept("rows", RecordedEpisodes, partial(record_unit, rows=True), partial(record_alone, rows=True))
+"""The same with all that the policy was shown, also where rules see something else."""
 
 
 @dataclass(frozen=True)

@@ -217,11 +217,6 @@ class Evaluation:
         return steps
 
     @property
-    def confirmation_base(self) -> Sample | None:
-        """The unguided policy on the confirmation's seeds, if there was a confirmation."""
-        return None if self.confirmation_blocks is None else Sample.of(self.confirmation_blocks.base)
-
-    @property
     def weaknesses(self) -> tuple[Verdict, ...]:
         """The rule sets that reveal a weakness by the paper's test."""
         return tuple(verdict for verdict in self.verdicts if verdict.is_weakness)

@@ -20,9 +20,10 @@ import numpy as np
 from gymnasium import spaces
 
 from legible.environments import Env, FeatureEnv, ObservationEncoder, choice_sizes, count_actions, feature_map_of
-from legible.environments.feature_readers import FunctionReader, flat_width
+from legible.environments.feature_readers import flat_width
 from legible.errors import LegibleError
 from legible.guidance.audit import AuditLog
+from legible.guidance.features import trusted
 from legible.guidance.intervention import Intervention, JointIntervention
 from legible.guidance.policy import GuidedPolicy
 
@@ -44,11 +45,8 @@ def _rows_around(env: Env, guided: GuidedPolicy, function: str | None) -> Featur
     features = guided.features
     if features is None or feature_map_of(env) is not None:
         return None
-    reader = features.reader
-    if isinstance(reader, FunctionReader) and function is not None:
-        if function != reader.name:
-            raise LegibleError(f"the rules see what {reader.name!r} computes, not {function!r}.")
-        features = replace(features, reader=replace(reader, trusted=True))
+    if function is not None:
+        features = trusted(features, function)
     if flat_width(env.observation_space) != flat_width(features.observation_space):
         raise LegibleError(
             f"the rules were made for observations of {features.observation_space}, but the environment shows "

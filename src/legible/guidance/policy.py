@@ -20,7 +20,7 @@ from legible.environments.feature_readers import ObservationReader
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, choices_of, is_cut, move_to, scores_of
 from legible.guidance.chooser import GuidedChooser
-from legible.guidance.features import features_from_dict, features_to_dict, remember_actions, rows_of
+from legible.guidance.features import features_from_dict, features_to_dict, remember_actions, rows_of, trusted
 from legible.guidance.intervention import Intervention, JointIntervention, intervene
 from legible.guidance.kernel import check_precedence, guide_scores
 from legible.play import Observations, RowPolicy, Scores, choose_actions
@@ -342,15 +342,31 @@ class GuidedPolicy:
 
     def seeded(self, seed: int, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:
         """Return the same guided policy with another seed for its random choices."""
+        return self._copy(self.policy, self.features, seed, observation_shape)
+
+    def trusting(self, function: str | None = None) -> GuidedPolicy:
+        """Return the same guided policy with leave to import the function that its file names for what rules see.
+
+        Parameters
+        ----------
+        function
+            Its ``module:function``, so that no other one is imported; None: whatever the file names.
+        """
+        inner = self.policy.trusting(function) if isinstance(self.policy, GuidedPolicy) else self.policy
+        return self._copy(inner, None if self.features is None else trusted(self.features, function))
+
+    def _copy(
+        self, policy: Policy, features: FeatureMap | None, seed: int = 0, shape: tuple[int, ...] | None = None
+    ) -> GuidedPolicy:
         return GuidedPolicy(
-            self.policy,
+            policy,
             self.rules,
             self.space,
             precedence=self.precedence,
             enforce=self.enforce,
             seed=seed,
-            observation_shape=observation_shape or self.observation_shape,
-            features=self.features,
+            observation_shape=shape or self.observation_shape,
+            features=features,
         )
 
 

@@ -136,8 +136,10 @@ def on_rows(policy: Policy, environment: EnvironmentSpec | Env) -> Policy:
 
 def reads_features(policy: Any) -> bool:
     """Whether a policy's choice follows from the features of rules, so that it can be asked about other values."""
-    while not isinstance(policy, RowPolicy):
+    while policy is not None:
+        if isinstance(policy, RowPolicy):
+            return policy.features.reader.holds_observation
+        if getattr(policy, "reads_rows", False):  # rules of its own see more than the observation
+            return False
         policy = getattr(policy, "policy", None)
-        if policy is None:
-            return True
-    return policy.features.reader.holds_observation
+    return True

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legible.errors import LegibleError
-from legible.evaluation import Evaluation, evaluate
+from legible.evaluation import Evaluation, Runner, evaluate
 from legible.evaluation.baselines import random_rule_sets, random_tests
 from legible.files import read_json, write_json
 
@@ -43,8 +43,15 @@ def evaluate_baseline(study: Study, kind: str) -> Evaluation:
         seed=study.seed,
         settings=study.settings.evaluation,
         stage="random rules" if kind == "rules" else "random tests",
-        run=study.runner(f"baseline {kind}"),
+        run=_runner(study, kind),
     )
+
+
+def _runner(study: Study, kind: str) -> Runner:
+    """Return how units are run; a race of the baseline is told apart from the one of the study."""
+    name = f"baseline {kind}"
+    run = study.runner(name)
+    return lambda *units, stage="", **options: run(*units, stage=stage and f"{name}: {stage}", **options)
 
 
 def read_played_baselines(folder: Path, key: str) -> list[str]:

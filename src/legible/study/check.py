@@ -124,7 +124,7 @@ def _ask(
     time_limit: float | None,
     on_features: Callable[[FeatureSpace], None],
 ) -> Iterator[Finding]:
-    policy = None if source is None else load_policy_for(spec, source)
+    policy = None if source is None else load_policy_for(spec, source, features=features)
     spec = environment_for(policy, spec)
     if spec.wrappers:
         yield Finding("wrappers", "yes", ", ".join(spec.wrappers))

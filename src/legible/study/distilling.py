@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from legible.distillation import Distillation, RoundCheck, distil_policy, write_network
 from legible.distillation.distil import check_distillable, check_name, check_output
 from legible.engines import Engine
-from legible.environments import EnvironmentSpec, with_features
+from legible.environments import EnvironmentSpec, refuse_named_code, with_features
+from legible.environments.feature_readers import FunctionReader
 from legible.errors import LegibleError
 from legible.guidance import GuidedPolicy
 from legible.play import environment_for
@@ -68,7 +69,7 @@ def distil(
     engine
         Where episodes run; by default the study's, or this process. The result does not depend on it.
     trust
-        Whether to import what a study's folder names.
+        Whether to import what a study's folder, or the file of a guided policy, names.
     force
         Whether a file that is there is overwritten.
     progress, on_round
@@ -132,7 +133,10 @@ def _source_of(
     if not isinstance(guided, GuidedPolicy):
         name = source if isinstance(source, str | Path) else type(source).__name__
         raise LegibleError(f"{name}: is no guided policy and no folder of a study: it has no rules to distil.")
-    spec = _environment_of(guided, environment)
+    if trust:
+        guided = guided.trusting()
+    where = str(source) if isinstance(source, str | Path) else "the file of this guided policy"
+    spec = _environment_of(guided, environment, where, trust=trust)
     return _Source(guided, spec, settings_for(spec).play, 0), engine
 
 
@@ -147,14 +151,23 @@ def _of_study(study: Study) -> _Source:
     return _Source(study.guided_policy(), study.environment, settings.play, study.seed, settings.time_limit or None)
 
 
-def _environment_of(guided: GuidedPolicy, environment: str | EnvironmentSpec | None) -> EnvironmentSpec:
+def _environment_of(
+    guided: GuidedPolicy, environment: str | EnvironmentSpec | None, where: str, *, trust: bool
+) -> EnvironmentSpec:
+    """Return the environment that a person names, or the one that the file of the policy does, which is only data."""
     network: Policy = guided.network
     if environment is None:
         known = getattr(network, "env_id", None)
         if known is None:
             raise LegibleError("the file of this guided policy does not name its environment; give it (--env).")
         written = getattr(network, "metadata", {}).get("environment")
-        environment = EnvironmentSpec(known, dict(written.get("arguments", {})) if isinstance(written, dict) else {})
+        arguments = written.get("arguments") if isinstance(written, dict) else None
+        environment = EnvironmentSpec(known, dict(arguments) if isinstance(arguments, dict) else {})
+        refuse_named_code(environment, where, trust=trust)
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
     spec = environment_for(network, spec)
-    return spec if guided.features is None else with_features(spec, guided.features)
+    if guided.features is None:
+        return spec
+    if isinstance(guided.features.reader, FunctionReader):
+        guided.features.reader.check_trusted()
+    return with_features(spec, guided.features)

@@ -47,6 +47,7 @@ def load_policy_for(
     *,
     typed: bool = True,
     options: Mapping[str, str] | None = None,
+    features: str | None = None,
 ) -> Policy:
     """Load a policy; what a function does not say about its observations, the environment does.
 
@@ -60,9 +61,19 @@ def load_policy_for(
         Whether a person named it, and no file did. Only then it may be code itself.
     options
         What else `legible.load_policy` is told: ``normalisation``, ``output``.
+    features
+        What rules see, as a person says it: a function that is named here may be imported where the file of a guided
+        policy names it, too.
     """
-    if not isinstance(source, (str, Path)):
-        return source
+    loaded = _loaded(environment, source, typed=typed, options=options) if isinstance(source, (str, Path)) else source
+    if features is not None and is_named_code(features) and isinstance(loaded, GuidedPolicy):
+        return loaded.trusting(features)
+    return loaded
+
+
+def _loaded(
+    environment: EnvironmentSpec, source: str | Path, *, typed: bool, options: Mapping[str, str] | None
+) -> Policy:
     told: dict[str, Any] = dict(options or {})
     try:
         return load_policy(source, typed=typed, **told)

@@ -232,7 +232,7 @@ def mend(
         distillation = distillation or read_mending(place).distillation
         study = {**begun, **study}
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
-    options = {name: study[name] for name in ("typed",) if name in study}
+    options = {name: study[name] for name in ("typed", "features") if name in study}
     loaded = load_policy_for(spec, policy, options=study.get("policy_options"), **options)
     problem = why_not_distilled(getattr(loaded, "network", loaded))
     if problem is not None:
@@ -415,7 +415,7 @@ class _Work:
         file = self.network(number)
         told = file.with_suffix(".json")
         if told.exists() and file.exists():
-            return read_json(told, sha256_of(file), "delete it and the network beside it")
+            return _read_figures(told, sha256_of(file))
         found: Distillation = distil(
             study,
             file,
@@ -485,6 +485,18 @@ class _Work:
             stage="rounds",
             on_episodes=tell,
         )
+
+
+def _read_figures(path: Path, key: str) -> dict[str, Any]:
+    """Read what `legible.distillation.Distillation.to_dict` said about the network of a round."""
+    advice = "delete it and the network beside it"
+    kept = read_json(path, key, advice)
+    try:
+        float(kept["differences"]["distilled"]["mean"]["low"])
+        int(kept["steps"])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise DamagedFileError(f"{path}: is damaged (no {error}); {advice}.") from error
+    return kept
 
 
 def _words(rule_sets: Sequence[RuleSet], space: FeatureSpace) -> tuple[str, ...]:

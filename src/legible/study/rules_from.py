@@ -6,7 +6,7 @@ from that with the settings of this study.
 
 - `Origin`: another policy or study; `find_origins`: those that a person names.
 - `OtherRules`: their rules, kept in the folder.
-- `keep_confirmed`: writes the confirmed rules of a study, for others to read.
+- `keep_confirmed`: writes the confirmed rules of a study, for others to read; `are_confirmed_kept`: whether it has.
 """
 
 from __future__ import annotations
@@ -141,13 +141,19 @@ def _rules_in(folder: Path) -> list[str]:
         rules = []
     except KeyError as error:
         raise DamagedFileError(f"{folder / CONFIRMED}: is damaged (no {error}); run that study again.") from error
+    if not _are_texts(rules):
+        raise DamagedFileError(f"{folder / CONFIRMED}: is damaged (its rules are no texts); run that study again.")
     if rules:
-        return [str(text) for text in rules]
+        return list(rules)
     path = folder / "mining.npz"
     if not path.exists():
         raise LegibleError(f"{folder}: this study has no rules yet; 'legible mine {folder}' finds some.")
     mining = Mining.load(path)
     return [mined.rule.text(mining.space) for mined in mining.rules]
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _fitting(texts: Sequence[str], space: FeatureSpace, where: str) -> tuple[tuple[str, ...], list[str]]:
@@ -254,20 +260,25 @@ class OtherRules:
             return []
         try:
             found: list[dict[str, Any]] = read_json(self._path, self._study._key, _ADVICE)["origins"]
+            for entry in found:
+                if not (isinstance(entry["name"], str) and isinstance(entry["steps"], int)):
+                    raise TypeError("an origin has a name and a number of steps")
+                if not _are_texts(entry["rules"]):
+                    raise TypeError("its rules are no texts")
         except FileNotFoundError:
             self._study._refuse_if_reading("no rules have been mined from other policies")
             raise
-        except KeyError as error:
-            raise DamagedFileError(f"{self._path}: is damaged (no {error}); {_ADVICE}.") from error
+        except (KeyError, TypeError) as error:
+            raise DamagedFileError(f"{self._path}: is damaged ({error}); {_ADVICE}.") from error
         return found
 
     def rules(self) -> dict[str, tuple[Rule, ...]]:
         """The rules of every origin, by its name; those on regions that the policy never uses are left out."""
-        return {str(entry["name"]): _parsed(entry["rules"], self._study.space) for entry in self._document()}
+        return {entry["name"]: _parsed(entry["rules"], self._study.space) for entry in self._document()}
 
     def steps(self) -> dict[str, int]:
         """Environment steps that were played to mine rules, by the name of the origin."""
-        return {str(entry["name"]): int(entry["steps"]) for entry in self._document()}
+        return {entry["name"]: entry["steps"] for entry in self._document()}
 
 
 def _parsed(texts: Sequence[str], space: FeatureSpace) -> tuple[Rule, ...]:
@@ -281,8 +292,19 @@ def _parsed(texts: Sequence[str], space: FeatureSpace) -> tuple[Rule, ...]:
 
 
 def keep_confirmed(study: Study, evaluation: Evaluation) -> None:
-    """Write the confirmed rules of a study into its folder, as texts, for other studies; not where it is only read."""
-    path, space = study.folder / CONFIRMED, study.space
-    if not study._reading and not path.exists():
-        rules = [(v.rule_set.source or v.rule_set.rules[0]).text(space) for v in evaluation.confirmed]
-        write_json(path, {"rules": list(dict.fromkeys(rules))}, study._key)
+    """Write the confirmed rules of a study into its folder, as texts, for other studies."""
+    write_json(study.folder / CONFIRMED, {"rules": _confirmed_texts(study, evaluation)}, study._key)
+
+
+def are_confirmed_kept(study: Study, evaluation: Evaluation) -> bool:
+    """Whether the folder holds the confirmed rules; a file that was deleted or damaged does not."""
+    try:
+        kept = read_json(study.folder / CONFIRMED, study._key)
+    except (LegibleError, FileNotFoundError):
+        return False
+    return kept == {"rules": _confirmed_texts(study, evaluation)}
+
+
+def _confirmed_texts(study: Study, evaluation: Evaluation) -> list[str]:
+    found = [verdict.rule_set for verdict in evaluation.confirmed]
+    return list(dict.fromkeys((one.source or one.rules[0]).text(study.space) for one in found))

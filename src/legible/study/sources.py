@@ -130,7 +130,7 @@ class KeptSearch:
             mean, error, p, changed, seeds, steps = entry["shown"]
             shown = MeasuredEffect(float(mean), float(error), float(p), int(changed), int(seeds), int(steps))
             return RuleSet.from_dict(entry), shown
-        except (LegibleError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except (LegibleError, AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise DamagedFileError(f"{self._path}: is damaged ({error}); {self._advice}.") from error
 
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from legible.engines import Engine, LocalProcesses
 from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
 from legible.evaluation import Evaluation, PlayedBlocks, References, Runner, evaluate, play_on_same_seeds
 from legible.evaluation.units import Setup, usual_rows
 from legible.features import FeatureSpace, deciles, round_cuts
@@ -52,7 +54,7 @@ from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
 from legible.study.looking import look_at_environment
 from legible.study.mistakes import LooksForMistakes
 from legible.study.references import OtherPolicies, compare_with_references
-from legible.study.rules_from import OtherRules, find_origins, keep_confirmed
+from legible.study.rules_from import OtherRules, are_confirmed_kept, find_origins, keep_confirmed
 from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
 from legible.study.sources import known_before_testing, sources_of
 
@@ -137,7 +139,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
     ) -> None:
         self.environment = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
-        self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options)
+        self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options, features=features)
         self.environment = environment_for(self.policy, self.environment)
         self.seed = seed
         self.engine = engine or LocalProcesses()
@@ -420,7 +422,12 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         self._do("rules from", self.other_rules.mine)
         if self.learns_from_mistakes:
             self.find_mistakes()
-        return self._do("evaluation", self._evaluate)
+        found = self._do("evaluation", self._evaluate)
+        with suppress(LegibleError):  # where nothing can be written, or another process does
+            if not are_confirmed_kept(self, found):
+                with self._folder.lock():
+                    keep_confirmed(self, found)
+        return found
 
     @property
     def evaluation(self) -> Evaluation:
@@ -428,15 +435,13 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         return self._read("evaluation", self._evaluate)
 
     def _evaluate(self) -> Evaluation:
-        found = evaluate(
+        return evaluate(
             self.setup(),
             seed=self.seed,
             settings=self.settings.evaluation,
             sources=sources_of(self, self._rules_of(self._rules)),
             run=self.runner("screening", "confirmation", known=known_before_testing(self)),
         )
-        keep_confirmed(self, found)
-        return found
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
         """What units of work share: policy, environment, and what they are guided with."""

@@ -1,0 +1,106 @@
+"""Which episodes are played together, how far a race looks ahead, and what trials before it count, by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mirror_world
+from drawn_play import SETUP, DrawnPlay, rule_set
+from legible.environments import EnvironmentSpec
+from legible.evaluation.pairs import NEVER, PairedPlay
+from legible.evaluation.racing import PICKED, Race
+from legible.evaluation.recorded import EpisodeRecord, Repetition, find_repetition
+from legible.evaluation.statistics import Standing
+from legible.evaluation.units import Setup, Unit, run_units
+from legible.hypotheses import MeasuredEffect
+from legible.rules import RuleSet, parse_rule
+from legible.settings import PlaySettings
+
+WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
+
+
+@pytest.mark.parametrize("full_units", [False, True])
+def test_what_takes_longest_is_played_first(full_units: bool) -> None:
+    """Full units go by what is left of an episode when guidance parts from it, others by the whole of it."""
+    rules = RuleSet((parse_rule("+Stay <- luck > 0.8", mirror_world.SPACE),))
+    setup = Setup(mirror_world.policy(), WORLD, (), PlaySettings(batch=16, unit_episodes=60))
+    repetition = find_repetition(setup, 0, "racing", run_units)
+    played: list[Unit] = []
+
+    def run(setup: Setup, units: list[Unit], **options: Any) -> Any:
+        played.extend(units)
+        return run_units(setup, units, **options)
+
+    record = EpisodeRecord(replace(setup, rows=repetition.rows), 0, "racing", 60, run_units)
+    play = PairedPlay(setup, repetition, record, run, full_units=full_units)
+    number = play.add(rules)
+    play.play_seeds({number: 60})
+    first, places = play.first_changes(number), {int(seed): place for place, seed in enumerate(record.seeds)}
+    order = [places[seed] for unit in played for seed in unit.seeds]
+    left = [int(record.result.lengths[p]) - (int(first[p]) if full_units else 0) for p in order]
+    assert len(set(left)) > 1
+    assert left == sorted(left, reverse=True)
+    assert sorted(order) == np.flatnonzero(first != NEVER).tolist()
+
+
+def unit_sizes(episodes: int, unit_episodes: int, *, full_units: bool) -> set[int]:
+    """Sizes of the units that so many episodes are cut into, but for the last."""
+    setup = replace(SETUP, play=PlaySettings(batch=16, unit_episodes=unit_episodes))
+    record = EpisodeRecord(setup, 0, "racing", episodes, DrawnPlay({}))
+    play = PairedPlay(setup, Repetition(rows=128, holds=False), record, DrawnPlay({}), full_units=full_units)
+    play.add(rule_set(0))
+    units = play._units([(0, place) for place in range(episodes)], {0: 0}, None)
+    assert sum(len(unit) for unit in units) == episodes
+    return {len(unit) for unit in units[:-1]}
+
+
+def test_sizes_of_units() -> None:
+    """As many units as keep several workers busy, but none too small, and none larger than is asked for."""
+    assert unit_sizes(2_000, 4_000, full_units=False) == {256}
+    assert unit_sizes(16_000, 4_000, full_units=False) == {500}
+    assert unit_sizes(16_000, 300, full_units=False) == {300}
+    assert unit_sizes(4_000, 4_000, full_units=True) == {768}
+
+
+def test_how_far_a_race_looks_ahead() -> None:
+    """So many seeds as will hold the changed episodes if changes stay as frequent, but not far more at once."""
+    record = EpisodeRecord(SETUP, 0, "racing", 10_000, DrawnPlay({}))
+    play = PairedPlay(SETUP, Repetition(rows=128, holds=True), record, DrawnPlay({}))
+    number = play.add(rule_set(0))
+
+    def missing(known: int, changed: int, changes: int, most: int = 10_000) -> int:
+        play._plays[number].first = np.where(np.arange(known) < changed, 0, NEVER)
+        return play._missing_seeds(number, changes, most)
+
+    assert missing(100, 50, 50) == 0
+    assert missing(100, 10, 50, most=100) == 0
+    assert missing(100, 50, 75) == 150
+    assert missing(100, 10, 1000) == missing(100, 0, 10) == 400  # growth is limited
+    assert missing(100, 99, 100) == 101
+    assert missing(100, 50, 75, most=120) == 120
+    assert missing(0, 0, 10) == 64
+
+
+def test_what_trials_have_shown_counts_less_than_the_race() -> None:
+    """One trial with an error that counts as one, and a race with an error of one: the mean of both."""
+    here = Standing(2.0, 1.0, 2.0, 0.02275)
+    race: Any = SimpleNamespace(standing=lambda _: here)
+
+    def evidence(shown: MeasuredEffect | None) -> Standing:
+        entry: Any = SimpleNamespace(shown=shown)
+        return Race.evidence(race, entry)
+
+    assert evidence(None) is here
+    assert evidence(MeasuredEffect(4.0, 0.0, 0.01)) is here
+    found = evidence(MeasuredEffect(4.0, 1.0 / PICKED, 0.01))
+    assert (found.difference, found.error) == (pytest.approx(3.0), pytest.approx(1.0 / math.sqrt(2.0)))
+    assert found.z == pytest.approx(3.0 * math.sqrt(2.0))
+    assert found.p == pytest.approx(1.1e-5, rel=0.05)
+    twice = evidence(MeasuredEffect(4.0, 2.0 / PICKED, 0.01))  # weights of a quarter and one
+    assert twice.difference == pytest.approx((4.0 / 4.0 + 2.0) / 1.25)

@@ -1,0 +1,108 @@
+"""Sizes on which the keys of stored units depend: with others, finished studies would be played again."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import seen_worlds
+from drawn_play import SETUP, DrawnPlay
+from legible.environments import EnvironmentSpec, map_features, with_features
+from legible.errors import LegibleError
+from legible.evaluation.baselines import RandomTestChooser, random_tests
+from legible.evaluation.recorded import ROWS, STEPS, EpisodeRecord, RecordedEpisodes, _same, find_repetition
+from legible.evaluation.units import UNGUIDED, LoneEpisode, Setup, Unit, _rows, usual_rows
+from legible.play import on_rows
+from legible.policies import load_policy
+from legible.settings import PlaySettings
+from played_blocks import result
+
+
+@pytest.mark.parametrize(("batch", "rows"), [(1, 32), (32, 32), (33, 128), (256, 128)])
+def test_networks_see_few_rows_where_few_episodes_run_side_by_side(batch: int, rows: int) -> None:
+    assert usual_rows(PlaySettings(batch=batch)) == rows
+
+
+@pytest.mark.parametrize(("unit_episodes", "sizes"), [(1000, [256, 256, 88]), (100, [100] * 6)])
+def test_recorded_units_are_no_larger_than_can_run_side_by_side(unit_episodes: int, sizes: list[int]) -> None:
+    lots: list[int] = []
+
+    class Counted(DrawnPlay):
+        def _unit(self, setup, unit):
+            lots.append(len(unit))
+            return super()._unit(setup, unit)
+
+    setup = replace(SETUP, play=PlaySettings(batch=16, unit_episodes=unit_episodes))
+    record = EpisodeRecord(setup, 0, "racing", 600, Counted({}))
+    assert record.extend(1) == sizes[0]
+    assert record.extend(600) == 600
+    assert lots == sizes
+
+
+def recording(returns: list[float], scores: list[float]) -> RecordedEpisodes:
+    """Episodes of one step."""
+    rows = len(returns)
+    seen = np.array(scores, np.float32)[:, None]
+    played = replace(result(returns), lengths=np.ones(rows, np.int64))
+    return RecordedEpisodes(played, seen, seen, np.zeros(rows), np.zeros(rows), np.zeros((rows, 0), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("returns", "scores", "same"),
+    [
+        ([1.0, 2.0, np.nan], [0.5, np.nan, 0.7], True),
+        ([1.0, 2.0, np.nan], [0.5, np.nan, 0.8], False),
+        ([1.0, 2.5, np.nan], [0.5, np.nan, 0.7], False),
+        ([1.0, 2.0, 3.0], [0.5, np.nan, 0.7], False),
+    ],
+)
+def test_what_is_the_same_the_other_way_round(returns: list[float], scores: list[float], same: bool) -> None:
+    """Where a policy has no scores, or an episode failed, both recordings have nothing."""
+    first = recording([1.0, 2.0, np.nan], [0.5, np.nan, 0.7])
+    assert _same(first, recording(returns[::-1], scores[::-1])) == same
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "episodes", "beside"),
+    [(0, 64, 1000, 64), (128, 64, 1000, 256), (32, 32, 1000, 32), (128, 64, 100, 100), (0, 64, 10, 10)],
+)
+def test_episodes_side_by_side(rows: int, batch: int, episodes: int, beside: int) -> None:
+    """Where batches of the network have a size of their own, more episodes share a step; else they decide bits."""
+    setup = replace(SETUP, rows=rows, play=PlaySettings(batch=batch))
+    assert _rows(setup, Unit((UNGUIDED,) * episodes, tuple(range(episodes)))) == beside
+
+
+def test_random_tests_that_run_together_change_as_much() -> None:
+    some = [random_tests(3, 1, enforce=True, seed=0, changes=changes)[0] for changes in (2, 3)]
+    with pytest.raises(LegibleError, match="must have the same number of changes"):
+        RandomTestChooser(replace(SETUP, treatments=tuple(some)), np.array([0, 1]), [0, 1])
+    RandomTestChooser(replace(SETUP, treatments=(some[0], some[0])), np.array([0, 1]), [0, 1])
+
+
+def test_how_many_episodes_are_repeated_and_how() -> None:
+    """Forwards, then backwards with half as many side by side; where they differ, once more one state at a time."""
+    tried: list[tuple[int, int, list[int]]] = []
+
+    class Told(DrawnPlay):
+        def __call__(self, setup, units, **options):
+            tried.extend((setup.rows, setup.play.batch, list(unit.seeds)) for unit in units)
+            return super().__call__(setup, units, **options)
+
+    setup = replace(SETUP, play=PlaySettings(batch=64))
+    assert find_repetition(setup, 0, "racing", Told({})).holds
+    (rows, batch, there), (again, fewer, back) = tried
+    assert (rows, again, batch, fewer) == (128, 128, 64, 12)
+    assert len(there) == 24
+    assert back == there[::-1]
+
+
+def test_all_that_the_policy_is_shown_is_kept_where_it_is_asked_for() -> None:
+    features = map_features(seen_worlds.PictureWorld(), None, "seen_worlds:thing_in_picture")
+    world = with_features(EnvironmentSpec("seen_worlds:PictureWorld"), features)
+    pixels = seen_worlds.SIZE**2
+    policy = load_policy(lambda rows: rows[:, :2], output="values", n_features=pixels, n_actions=2)
+    setup = Setup(on_rows(policy, world), world, (), PlaySettings(batch=2))
+    unit, alone = Unit((UNGUIDED,) * 2, (0, 1)), LoneEpisode(UNGUIDED, 1, 0)
+    for kept, width in ((STEPS, 2), (ROWS, 2 + pixels)):
+        assert kept.play(setup, unit).observations.shape == (2 * seen_worlds.STEPS, width)
+        assert kept.play_alone(setup, alone).observations.shape == (seen_worlds.STEPS, width)

@@ -1,0 +1,64 @@
+"""Guided policies whose rules remember: one observation and several, and an environment around them."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import turning_world
+from legible.errors import LegibleError
+from legible.features import FeatureSpace
+from legible.guidance import GuidedEnv, GuidedPolicy
+from legible.policies import load_policy
+from legible.rules import parse_rule
+
+GO_ON, TURN = turning_world.GO_ON, turning_world.TURN
+SPACE = FeatureSpace.from_dict(
+    {**turning_world.TurningWorld.feature_space.to_dict(), "derived": {"before": "last_action"}}
+)
+STRONG, WEAK = [0.9, 0.1], [0.2, 0.3]
+
+
+def guided() -> GuidedPolicy:
+    """It turns in strong gusts, but never twice."""
+    policy = load_policy(turning_world.turns_in_gusts, output="values", n_features=2, n_actions=2)
+    return GuidedPolicy(policy, [parse_rule("+GoOn <- before = 1", SPACE)], SPACE)
+
+
+def test_one_observation_and_batches_of_one_and_more() -> None:
+    alone, memory = guided().predict(np.array(STRONG, np.float32))
+    assert (np.ndim(alone), alone) == (0, TURN)
+    assert guided().predict(np.array(STRONG, np.float32), memory)[0] == GO_ON
+    one, memory = guided().predict(np.array([STRONG], np.float32))
+    assert one.tolist() == [TURN]
+    assert guided().predict(np.array([STRONG], np.float32), memory)[0].tolist() == [GO_ON]
+    assert guided().predict(np.array([STRONG, WEAK], np.float32))[0].tolist() == [TURN, GO_ON]
+    with pytest.raises(LegibleError, match=r"has 2 numbers, got an array of shape \(5,\)"):
+        guided().predict(np.zeros(5, np.float32))
+    with pytest.raises(LegibleError, match="the state is of 1 episodes, but there are 2 observations"):
+        guided().predict(np.array([STRONG, WEAK], np.float32), memory)
+
+
+def test_an_environment_around_rules_that_remember() -> None:
+    safe = GuidedEnv(turning_world.TurningWorld(), guided())
+    for _ in range(2):  # what was done in the first episode is forgotten in the second
+        observation, _ = safe.reset(seed=0)
+        assert observation.shape == (2,)
+        taken = []
+        for _ in range(4):
+            observation, *_, info = safe.step(np.int64(TURN))
+            assert observation.shape == (2,)
+            taken.append((safe.unwrapped._turned, info["intervention"] is None))  # type: ignore[attr-defined]
+        assert taken == [(True, True), (False, False)] * 2
+
+
+def test_an_environment_of_numbered_observations() -> None:
+    """The rules see the number as a feature, the player sees the number."""
+    space = FeatureSpace.of(["cell"], "LDRU")
+    policy = load_policy(
+        lambda o: np.tile([0.0, 1.0, 0.0, 0.0], (len(o), 1)), output="values", n_features=1, n_actions=4
+    )
+    made = GuidedPolicy(policy, [parse_rule("+R <- 4 <= cell < 6", space)], space, observation_shape=())
+    lake = gymnasium.make("FrozenLake-v1", is_slippery=False, desc=["SFFF", "FFFF", "FFFF", "FFFG"])
+    safe = GuidedEnv(lake, made)
+    assert safe.reset(seed=0)[0] == 0
+    assert [int(safe.step(1)[0]) for _ in range(4)] == [4, 5, 6, 10]

@@ -1,0 +1,137 @@
+"""Which path of a composition wins, who may join and how often is tested, and what is left out, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from drawn_play import SETUP, DrawnPlay, always, evaluation_of, noise, rule, rule_set
+from legible.improvement import improve
+from legible.improvement.backward import MOST_SINGLE_RULES, leave_out
+from legible.improvement.forward import Candidate, Path
+from legible.improvement.judging import CompositionJudge
+from legible.improvement.selection import _best_of
+from legible.improvement.trials import Play, Trials
+from legible.rules import Condition, Rule, RuleSet
+from legible.settings import EvaluationSettings, ImprovementSettings
+from played_blocks import result
+
+SPREAD = np.array([1.0, -1.0] * 50)  # differences with mean 0; 0.1 more is one standard error
+
+
+def judged(drawn: DrawnPlay, episodes: int = 8) -> CompositionJudge:
+    repetition = evaluation_of([]).repetition
+    assert repetition is not None
+    return CompositionJudge(
+        Play(SETUP, repetition, 0, EvaluationSettings(), drawn), ImprovementSettings(episodes=episodes)
+    )
+
+
+def path_of(judge: CompositionJudge, rule_sets: list[RuleSet]) -> Path:
+    """A path on which these have joined."""
+    path = Path(judge, judge.beginning, [], 5)
+    for one in rule_sets:
+        (trial,) = path.trials.play_whole([path.rules | one])
+        path.join(Candidate(one, 1.0, trial))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("errors", "chosen"),
+    [
+        (3.0, 1),  # clearly better, with more rules
+        (0.75, 1),  # not as good as the best one
+        (0.25, 0),  # as good as the best one, with fewer rules
+        (-0.25, 0),  # the best one, and fewer rules
+        (-3.0, 0),
+    ],
+)
+def test_the_best_path_wins_and_of_equals_the_smaller_one(errors: float, chosen: int) -> None:
+    """The second path has one rule more than the first; it is better by so many standard errors."""
+    judge = judged(DrawnPlay({}))
+    paths = [path_of(judge, [rule_set(0)]), path_of(judge, [rule_set(0, 1)])]
+    paths[0].results[-1] = result(np.zeros(100).tolist())
+    paths[1].results[-1] = result((SPREAD + 0.1 * errors).tolist())
+    assert judge.compare(paths[1].result, paths[0].result) == pytest.approx(errors, rel=0.2)
+    assert _best_of(judge, paths) is paths[chosen]
+    assert _best_of(judge, paths[::-1]) is paths[chosen]
+
+
+def test_of_paths_with_as_many_rules_the_one_that_changes_less_wins() -> None:
+    judge = judged(DrawnPlay({}))
+    paths = [path_of(judge, [rule_set(number)]) for number in range(3)]
+    for path, changed in zip(paths, (3, 1, 2), strict=True):
+        path.results[-1] = replace(result([1.0] * 10), changed=np.full(10, changed))
+    assert _best_of(judge, paths) is paths[1]
+
+
+def test_whoever_takes_the_place_of_another_is_one_of_three_times_as_many() -> None:
+    """Two are tried at a time: whenever one joins, the one that harms makes room, until the sixth."""
+    helps = {rule(number): always(9.0 - number) for number in (0, 2, 4, 6)}
+    harms = {rule(number): always(-5.0) for number in (1, 3, 5, 7)}
+    sets = [rule_set(number) for number in range(8)]
+    settings = ImprovementSettings(episodes=40, final_episodes=4, most_candidates=2, beginnings=1)
+    found = improve(SETUP, evaluation_of(sets), seed=0, settings=settings, run=DrawnPlay({**helps, **harms}))
+    assert found.rule_sets == (rule_set(0), rule_set(2), rule_set(4))
+    everyone = replace(settings, most_candidates=0)
+    found = improve(SETUP, evaluation_of(sets), seed=0, settings=everyone, run=DrawnPlay({**helps, **harms}))
+    assert found.rule_sets == tuple(rule_set(number) for number in (0, 2, 4, 6))
+
+
+def test_three_are_tested_at_most_and_those_that_may_not_join_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the first half all of them help, on the second half none does."""
+    drawn_before = DrawnPlay._drawn
+
+    def turned(self: DrawnPlay, stream: int, seeds: np.ndarray, draw) -> np.ndarray:
+        values = drawn_before(self, stream, seeds, draw)
+        late = np.array([self._places[seed] >= 20 for seed in seeds.tolist()])
+        return np.where(late & (stream > 0), -values, values)
+
+    monkeypatch.setattr(DrawnPlay, "_drawn", turned)
+    judge = judged(DrawnPlay({rule(number): always(9.0 - number) for number in range(6)}), episodes=40)
+    candidates = [Candidate(rule_set(number), 9.0 - number) for number in range(6)]
+    assert Path(judge, judge.beginning, candidates, 6).beginnings(2) == []
+    assert [one.effect is not None for one in candidates] == [True] * 3 + [False] * 3
+    assert all(one.effect.p > 0.5 for one in candidates[:3] if one.effect)
+
+
+def test_what_looks_a_little_better_plays_on_and_what_changes_nothing_does_not() -> None:
+    drawn = DrawnPlay({rule(0): noise(1.0, 0.3)}, changes={rule(1): 0})
+    repetition = evaluation_of([]).repetition
+    assert repetition is not None
+    trials = Trials(Play(SETUP, repetition, 0, EvaluationSettings(), drawn), 40)
+    (first,) = Trials(Play(SETUP, repetition, 0, EvaluationSettings(), drawn), 10).play_whole([rule_set(0)])
+    assert 0.0 < first.standing.z < 1.0
+    little, nothing = trials.play([rule_set(0), rule_set(1)])
+    assert (len(little.result), little.is_whole) == (40, True)
+    assert (nothing.standing.z, len(nothing.result), nothing.is_whole) == (0.0, 10, False)
+
+
+def test_one_rule_is_not_tried_without_itself() -> None:
+    drawn = DrawnPlay({rule(0): always(2.0)})
+    judge = judged(drawn)
+    path = path_of(judge, [rule_set(0)])
+    played = drawn.episodes
+    selected = leave_out(judge, path)
+    assert (selected.rule_sets, selected.steps) == ((rule_set(0),), tuple(path.steps))
+    assert drawn.episodes == played
+
+
+@pytest.mark.parametrize(("count", "left"), [(MOST_SINGLE_RULES, MOST_SINGLE_RULES - 1), (MOST_SINGLE_RULES + 1,) * 2])
+def test_rules_are_tried_one_by_one_unless_there_are_many(count: int, left: int) -> None:
+    """The last one harms."""
+    draws = {rule(number): always(1.0) for number in range(count - 1)} | {rule(count - 1): always(-1.0)}
+    judge = judged(DrawnPlay(draws, changes=dict.fromkeys(draws, 0)), episodes=4)
+    selected = leave_out(judge, path_of(judge, [rule_set(*range(count))]))
+    assert len(selected.composition) == left
+    assert (rule(count - 1) in selected.composition.rules) == (left == count)
+
+
+def test_rules_of_a_single_episode_are_looked_at() -> None:
+    repetition = evaluation_of([]).repetition
+    assert repetition is not None
+    trials = Trials(Play(SETUP, repetition, 0, EvaluationSettings(), DrawnPlay({})), 1)
+    never = Rule("-", 0, (Condition(0, 5.0, np.inf),))  # observations are 0
+    assert trials.idle_rules(RuleSet((rule(0), never))) == (never,)
