@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,20 @@ def test_objects_of_games_are_features() -> None:
     for _ in range(20):
         env.step(2)
     assert mapped.reader.read(observation, info, env)[0] > player  # it went right
+
+
+def test_objects_that_are_half_outside_the_picture() -> None:
+    pytest.importorskip("ale_py")
+    pytest.importorskip("ocatari")
+    env = EnvironmentSpec("ALE/Freeway-v5", {"frameskip": 8}).make()
+    mapped = map_features(env, features="objects")
+    observation, info = env.reset(seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(150):
+            env.step(1)
+            row = mapped.reader.read(observation, info, env)
+            assert ((row >= -10) & (row <= 210)).all()
 
 
 def test_objects_are_those_of_games() -> None:
