@@ -181,15 +181,15 @@ def test_the_planted_weakness_is_explained(evaluation: Evaluation, experiences: 
     assert weakness.cause == "generalisation"
     assert [c.rule for c in weakness.significant_contributions] == [LEFT]
     assert re.fullmatch(
-        r"does Right when right: knows it for Right \(kept in 100 %\), (not|less well) for Left \(kept in \d+ %\)",
+        r"does “Right” when right: knows it for “Right” \(kept in 100 %\), (not|less well) for “Left” \(kept in \d+ %\)",
         weakness.headline,
     )
-    assert weakness.advice == "do Right when right; likewise for Left"
+    assert weakness.advice == "do “Right” when right; likewise for “Left”"
     text = weakness.text()
     assert re.search(r"confirmed on fresh seeds \(q = \d·10⁻", text)
     assert "The policy has not carried its rule over: the mined rule alone shows no certain gain (0" in text
-    assert "Most of the gain comes from one rule, that for Left (+" in text
-    assert "it does Left when left and wall.right." in text
+    assert "Most of the gain comes from one rule, that for “Left” (+" in text
+    assert "it does “Left” when left and wall.right." in text
     assert json.loads(json.dumps(weakness.to_dict()))["stronger"][0]["mined"] == "+Left <- left & wall.right"
 
 
@@ -214,13 +214,15 @@ def test_a_rule_that_is_not_the_policys_own(experiences: Experiences) -> None:
     own = verdict((LEFT,), 5.0)
     headline = explain_weakness(own, SPACE, experiences=experiences).headline
     kept = knowledge_of([LEFT], experiences)[0].kept
-    assert headline == "does not always keep to “do Left when left”"
+    assert headline == "does not always keep to “do ‘Left’ when left”"
     told = explain_weakness(own, SPACE, experiences=experiences).text()
     assert f"Left alone, it does as this rule says in {100 * kept:.0f} % of " in told
-    assert explain_weakness(verdict((RIGHT,), 5.0), SPACE, experiences=experiences).headline == "does Right when right"
+    assert (
+        explain_weakness(verdict((RIGHT,), 5.0), SPACE, experiences=experiences).headline == "does “Right” when right"
+    )
     # Of a rule that is not the policy's own, and of which no state tells, nobody knows that the policy does as it says.
     given = replace(verdict((RIGHT,), 5.0), found_by="yours")
-    assert explain_weakness(given, SPACE).headline == "does not always keep to “do Right when right”"
+    assert explain_weakness(given, SPACE).headline == "does not always keep to “do ‘Right’ when right”"
 
 
 def test_nothing_need_be_played(evaluation: Evaluation, experiences: Experiences) -> None:

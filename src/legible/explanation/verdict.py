@@ -164,7 +164,7 @@ def _worse_than_reference(improvement: Improvement, references: References) -> l
     if better is not None:
         told, blocks = _words_of(improvement), improvement.final_blocks
         guided = f", guided {told.of(blocks.results[-1])}" if is_guided else ""
-        returns = f"{capitalise(better.name)} {told.has} {told.of(better.result)}"
+        returns = f"{capitalise(better.words)} {told.has} {told.of(better.result)}"
         return [f"{returns}; the policy {told.has_again} {told.of(blocks.base)}{guided}."]
     plain = [reference for reference in (references.random_play, references.best_plain) if reference is not None]
     no_worse = [reference for reference in plain if reference.over_policy.mean >= 0.0]
@@ -175,11 +175,11 @@ def _worse_than_reference(improvement: Improvement, references: References) -> l
 def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:
     told = _words_of(improvement)
     own, other = told.of(improvement.final_blocks.base), told.of(plain.result)
-    returns = f"it {told.has} {own}, {plain.name} {other}"
+    returns = f"it {told.has} {own}, {plain.words} {other}"
     if plain.over_policy.mean < 0.0 and own != other:
         lead = told.lead(plain.over_policy)
-        return f"It is not certain that the policy is better than {plain.name}: {returns} ({lead})."
-    return f"The policy is no better than {plain.name}: {f'{told.both_have} {own}' if own == other else returns}."
+        return f"It is not certain that the policy is better than {plain.words}: {returns} ({lead})."
+    return f"The policy is no better than {plain.words}: {f'{told.both_have} {own}' if own == other else returns}."
 
 
 def _how_it_stands(improvement: Improvement, references: References) -> list[str]:
@@ -190,7 +190,7 @@ def _how_it_stands(improvement: Improvement, references: References) -> list[str
     told = _words_of(improvement)
     base = improvement.final_blocks.base
     alone = f"Alone, the policy {told.has} {told.of(base)}, {told.more} than random play and "
-    return [f"{alone}every constant choice: the best of them, {plain.name}, {told.has_again} {told.of(plain.result)}."]
+    return [f"{alone}every constant choice: the best of them, {plain.words}, {told.has_again} {told.of(plain.result)}."]
 
 
 # --- What was found, and what it is worth ----------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def _beside_best(improvement: Improvement, references: References | None) -> lis
         return []
     told, over = _words_of(improvement), best.over_guided
     doubt = "" if over.mean >= 0.0 else f" (the difference, {told.lead(over)}, may be chance)"
-    no_better = f"That is no better than {best.name}, which {told.has} {told.of(best.result)}{doubt}, and no repair"
+    no_better = f"That is no better than {best.words}, which {told.has} {told.of(best.result)}{doubt}, and no repair"
     if imitated_reference(improvement, references) is None:
         return [f"{no_better}."]
     share = percent(_share_taken(improvement, best))

@@ -16,7 +16,7 @@ from legible.explanation.contributions import Contribution
 from legible.explanation.knowledge import Knowledge, summarise_knowledge
 from legible.explanation.objective_words import ObjectiveWords
 from legible.features import FeatureSpace
-from legible.formatting import capitalise, in_words, join_words, p_value, percent
+from legible.formatting import capitalise, in_words, join_words, p_value, percent, quoted
 from legible.mining import MinedRule
 from legible.rules import (
     Rule,
@@ -77,6 +77,8 @@ class WeaknessExplanation:
         What guidance was to raise.
     others
         Rule sets that change the same states: they show the same weakness.
+    neighbours
+        The first rules of all weaknesses that are told of: titles tell them apart.
     """
 
     verdict: Verdict
@@ -87,6 +89,7 @@ class WeaknessExplanation:
     alpha: float = 0.05
     objective: str = "mean"
     others: tuple[Verdict, ...] = ()
+    neighbours: tuple[Rule, ...] = ()
 
     @property
     def rule_set(self) -> RuleSet:
@@ -112,9 +115,10 @@ class WeaknessExplanation:
     def title(self) -> str:
         """The habit in about 15 words, or that the policy does not have it: a rule may be the user's, or a source's."""
         rule = representative_rule(self.rule_set)
-        if not self._is_habit(rule):
-            return f"does not always keep to “{describe_rule_briefly(rule, self.space, 'advice')}”"
-        return describe_rule_briefly(rule, self.space)
+        if self._is_habit(rule):
+            return describe_rule_briefly(rule, self.space, neighbours=self.neighbours)
+        advice = describe_rule_briefly(rule, self.space, "advice", neighbours=self.neighbours)
+        return f"does not always keep to {quoted(advice)}"
 
     @property
     def _is_mined(self) -> bool:
@@ -272,7 +276,7 @@ class WeaknessExplanation:
         names = action_words([rule.action for rule in rules], self.space)
         if len(names) == len(rules):
             return {rule: f"for {names[rule.action]}" for rule in rules}
-        return {rule: f"“{describe_rule(rule, self.space, 'advice')}”" for rule in rules}
+        return {rule: quoted(describe_rule(rule, self.space, "advice")) for rule in rules}
 
     def _frequency_sentence(self) -> str:
         sample = self.verdict.sample

@@ -80,6 +80,7 @@ def explain_shown(study: Study) -> list[WeaknessExplanation]:
             min_kept=study.settings.mining.min_accuracy,
             alpha=study.settings.evaluation.alpha,
             objective=study.settings.evaluation.objective,
+            told=study.weaknesses,
         )
         for group in study.weaknesses[:MOST_WEAKNESSES]
     ]

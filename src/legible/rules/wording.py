@@ -308,25 +308,45 @@ def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
     return f"always {third_person(action)}" if rule.polarity == "+" else f"never {third_person(action)}"
 
 
-def describe_rule_briefly(rule: Rule, space: FeatureSpace, mood: Mood = "habit", most_words: int = 15) -> str:
+def describe_rule_briefly(
+    rule: Rule, space: FeatureSpace, mood: Mood = "habit", most_words: int = 15, neighbours: Iterable[Rule] = ()
+) -> str:
     """Say a rule in about so many words: some of its conditions, and how many more there are.
 
-    What there is tells more than what there is not, so conditions in the positive come first.
+    What tells it from its neighbours is always said. Of the rest, what there is tells more than what there is not, so
+    conditions in the positive come first.
 
+    Parameters
+    ----------
+    rule, space, mood
+        As for `describe_rule`.
+    most_words
+        About how many words there may be.
+    neighbours
+        Rules that are told beside it, itself or not.
+
+    Examples
+    --------
     >>> from legible.environments.pacman.features import pacman_features
     >>> from legible.rules import parse_rule
     >>> space = pacman_features(2)
     >>> rule = parse_rule("+East <- not ghost0.scared & food.east & open.east & pacman.x <= 3", space)
     >>> describe_rule_briefly(rule, space)
     'goes east when the path to the closest food starts east and east is open (and two more conditions)'
+    >>> other = parse_rule("+East <- ghost0.scared & food.east & open.east & pacman.x <= 3", space)
+    >>> describe_rule_briefly(rule, space, neighbours=[other])
+    'goes east when ghost 0 is not scared (and three more conditions)'
     """
     whole = describe_rule(rule, space, mood)
     phrases = [_describe_with_presence(c, rule.conditions, space) for c in rule.conditions]
     told = [(bool(_NEGATION.search(phrase)), i) for i, phrase in enumerate(phrases) if phrase]
     if len(whole.split()) <= most_words or len(told) < 2:
         return whole
-    order = [i for _, i in sorted(told)]
-    for count in range(len(order) - 1, 0, -1):
+    positive_first = [i for _, i in sorted(told)]
+    telling = _telling_conditions(rule, positive_first, neighbours)
+    order = [*telling, *(i for i in positive_first if i not in telling)]
+    text = whole
+    for count in range(len(order) - 1, max(len(telling), 1) - 1, -1):
         # Conditions without words of their own, such as that a vehicle is there, stay with those that need them.
         silent = [i for i, phrase in enumerate(phrases) if not phrase]
         chosen = [*order[:count], *(i for i in silent if _is_needed(rule, i, order[:count], space))]
@@ -336,6 +356,21 @@ def describe_rule_briefly(rule: Rule, space: FeatureSpace, mood: Mood = "habit",
         if len(text.split()) <= most_words + 4:  # the words in brackets are read at a glance
             break
     return text
+
+
+def _telling_conditions(rule: Rule, order: Sequence[int], neighbours: Iterable[Rule]) -> list[int]:
+    """Find few conditions that no neighbour with the same advice has all of; of equals, the first in `order`."""
+    left = [
+        set(other.conditions) for other in neighbours if (other.polarity, other.action) == (rule.polarity, rule.action)
+    ]
+    found: list[int] = []
+    while True:
+        told_from = {i: sum(rule.conditions[i] not in other for other in left) for i in order if i not in found}
+        best = max(told_from, key=told_from.__getitem__, default=None)
+        if best is None or not told_from[best]:
+            return found
+        found.append(best)
+        left = [other for other in left if rule.conditions[best] in other]
 
 
 def rule_parts(rule: Rule, space: FeatureSpace) -> tuple[str, list[tuple[str, tuple[Condition, ...]]]]:
