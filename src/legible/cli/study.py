@@ -473,7 +473,7 @@ def _print_verdicts(study: Study) -> None:
             effect = f"{signed(found.mean)}\n({signed(found.low)} to {signed(found.high)})"
             tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
         rare = confirmation is not None and confirmation.is_too_rare
-        confirmed = "yes" if verdict.is_confirmed else "too rare to tell" if rare else "no"
+        confirmed = "yes" if verdict.is_confirmed else "too few to tell" if rare else "no"
         rows.append((_words(study, verdict.rule_set), effect, tests, confirmed))
     if rows:
         columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")

@@ -81,7 +81,7 @@ def conclude(
     is_bad = bool(told)
     if gain and not is_bad:
         assert improvement is not None
-        told += [_gain_with_cost(improvement, gain, groups), *_more_costs(improvement)]
+        told += [_gain_with_cost(improvement, gain, groups), *_more_costs(improvement), _other_changes(improvement)]
         told.append(_count_sentence(evaluation, groups))
     else:
         told += [_findings_sentence(evaluation, groups, improvement, is_bad=is_bad)]
@@ -188,8 +188,10 @@ def _how_it_stands(improvement: Improvement, references: References) -> list[str
     if plain is None:
         return []
     told = _words_of(improvement)
-    base = improvement.final_blocks.base
-    alone = f"Alone, the policy {told.has} {told.of(base)}, {told.more} than random play and "
+    base, success = improvement.final_blocks.base, improvement.base.success
+    known = told.objective.name != "success" and np.isfinite(success)
+    succeeds = f"succeeds in {percent(success)} of the episodes and " if known else ""
+    alone = f"Alone, the policy {succeeds}{told.has} {told.of(base)}, {told.more} than random play and "
     return [f"{alone}every constant choice: the best of them, {plain.words}, {told.has_again} {told.of(plain.result)}."]
 
 
@@ -223,6 +225,18 @@ def _more_costs(improvement: Improvement) -> list[str]:
     """What else gets worse than the one figure that the headline has room for."""
     more = weigh_deployment(improvement).worse[1:]
     return [f"Also worse: {join_words([change.clause() for change in more])}."] if more else []
+
+
+def _other_changes(improvement: Improvement) -> str:
+    """What a person asks next about a gain: how often the policy succeeds then, and how often guidance loses."""
+    deployment = weigh_deployment(improvement)
+    lost = f"{percent(deployment.seeds_lost)} of the episodes return less than without guidance"
+    success = next((change for change in deployment.figures if change.name == "success"), None)
+    if success is None or success.guided is None or success.direction == "worse":
+        return f"{capitalise(lost)}."
+    if deployment.objective == "success" or success.direction != "better":
+        return f"Guided, it succeeds in {percent(success.guided.value)} of the episodes; {lost}."
+    return f"{capitalise(success.clause())}; {lost}."
 
 
 def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> str:

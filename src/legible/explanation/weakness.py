@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -19,15 +19,18 @@ from legible.features import FeatureSpace
 from legible.formatting import capitalise, in_words, join_words, p_value, percent, quoted
 from legible.mining import MinedRule
 from legible.rules import (
+    Mood,
     Rule,
     RuleSet,
     action_words,
+    describe_likewise,
     describe_rule,
     describe_rule_briefly,
     describe_rule_set,
     representative_rule,
 )
 
+_ORIGINS = {"searched": "the searched rule", "yours": "your rule"}
 Cause = Literal["generalisation", "rule", "both", "unclear"]
 """What guidance mends: the policy does not generalise its rule, does not keep it, both, or one cannot tell."""
 
@@ -107,18 +110,47 @@ class WeaknessExplanation:
         return describe_rule_set(self.rule_set, self.space, "advice")
 
     @property
+    def likewise(self) -> str:
+        """For what else than its first rule the set speaks, to follow it; empty where there is nothing."""
+        return describe_likewise(self.rule_set, self.space)
+
+    @property
+    def in_short(self) -> str:
+        """What should be done, how often the policy does so, and why that is weak."""
+        kept = sorted(k.kept for k in self.knowledge if k.status != "unseen")
+        told = [f"{capitalise(self.advice)}."]
+        if kept:
+            low, high = percent(kept[0]), percent(kept[-1])
+            told.append(f"Left alone, it does so in {low if low == high else f'{low} to {high}'} of such states.")
+        if self._is_mined and self.cause == "generalisation":
+            told.append("It does so where this was mined, and has not carried it over.")
+        return " ".join(told)
+
+    @property
     def headline(self) -> str:
         """The weakness in a line, to follow "the policy": its title, and where the rule is known and where not."""
         return f"{self.title}: {self.knowledge_summary}" if self.knowledge_summary else self.title
 
     @property
     def title(self) -> str:
-        """The habit in about 15 words, or that the policy does not have it: a rule may be the user's, or a source's."""
+        """What is weak, with the rule in about 15 words; the policy need not have it: it may be found or given."""
+        return self._say_weakness(
+            lambda rule, mood: describe_rule_briefly(rule, self.space, mood, neighbours=self.neighbours)
+        )
+
+    @property
+    def full_title(self) -> str:
+        """The title with the whole rule."""
+        return self._say_weakness(lambda rule, mood: describe_rule(rule, self.space, mood))
+
+    def _say_weakness(self, describe: Callable[[Rule, Mood], str]) -> str:
         rule = representative_rule(self.rule_set)
-        if self._is_habit(rule):
-            return describe_rule_briefly(rule, self.space, neighbours=self.neighbours)
-        advice = describe_rule_briefly(rule, self.space, "advice", neighbours=self.neighbours)
-        return f"does not always keep to {quoted(advice)}"
+        if not self._is_habit(rule):
+            return f"does not always keep to {quoted(describe(rule, 'advice'))}"
+        if not self.verdict.is_confirmed:
+            return describe(rule, "habit")
+        lacks = "does not carry it over" if self.cause == "generalisation" else "not always"
+        return f"{describe(rule, 'habit')}, but {lacks}"
 
     @property
     def _is_mined(self) -> bool:
@@ -217,7 +249,7 @@ class WeaknessExplanation:
         effect = confirmation.effect
         change = f"{change} {told.interval(effect)}"
         if confirmation.is_too_rare:
-            return f"{change}; too rare to tell: it changed {effect.changed} of {effect.seeds} episodes on fresh seeds."
+            return f"{change}; too few changed episodes to tell: {effect.changed} of {effect.seeds} on fresh seeds."
         if self.verdict.is_confirmed:
             return f"{change}, confirmed on fresh seeds ({p_value(confirmation.q, 'q')})."
         broken = [check.constraint for check in confirmation.constraints if not check.is_kept]
@@ -236,7 +268,8 @@ class WeaknessExplanation:
             "nothing" if effect is None else told.interval(effect)
             for effect in (confirmation.of_rule, confirmation.of_generalisation)
         )
-        first = "the mined rule alone" if self._is_mined else "the first rule alone"
+        origin = "the mined rule" if self._is_mined else _ORIGINS.get(self.verdict.source, "the rule that it came from")
+        first = f"{origin} alone"
         if self.cause == "generalisation":
             lead = "The policy has not carried its rule over: " if self._is_mined else ""
             shows = (

@@ -3,7 +3,8 @@
 - `describe_rule`: "avoids going north when north is a wall", or as advice: "do not go north when north is a wall".
 - `describe_rule_briefly`: the same in about 15 words, for titles; `rule_parts`: what it asks for and each condition.
 - `describe_condition`, `describe_conditions`: the part after "when".
-- `describe_rule_set`: a rule with what it generalises to; `representative_rule`: the rule that a set is described by.
+- `describe_rule_set`: a rule with what it generalises to; `describe_likewise`: only the latter;
+  `representative_rule`: the rule that a set is described by.
 - `gerund`, `third_person`: "go north" as "going north" and "goes north".
 """
 
@@ -26,6 +27,10 @@ _IRREGULAR = {"be": ("being", "is"), "have": ("having", "has")}
 _NEGATION = re.compile(r"\b(?:not|no|nothing)\b")
 _PREPOSITION = re.compile(r"(?:to|into|with|at|on|by|for|from) ")
 _COUNT = "the number of "
+# Words that an action and a condition may share without speaking of the same.
+_SMALL_WORDS = frozenset(
+    ("a", "an", "and", "at", "by", "in", "into", "is", "no", "not", "of", "on", "the", "to", "with")
+)
 # Ends of intervals below this are 0 for people: a velocity of a millionth is none.
 _NEAR_ZERO = 1e-5
 
@@ -313,8 +318,8 @@ def describe_rule_briefly(
 ) -> str:
     """Say a rule in about so many words: some of its conditions, and how many more there are.
 
-    What tells it from its neighbours is always said. Of the rest, what there is tells more than what there is not, so
-    conditions in the positive come first.
+    What tells it from its neighbours is always said. Of the rest, conditions that share a word with the action ("west")
+    say most about it, then those in the positive: what there is tells more than what there is not.
 
     Parameters
     ----------
@@ -339,12 +344,17 @@ def describe_rule_briefly(
     """
     whole = describe_rule(rule, space, mood)
     phrases = [_describe_with_presence(c, rule.conditions, space) for c in rule.conditions]
-    told = [(bool(_NEGATION.search(phrase)), i) for i, phrase in enumerate(phrases) if phrase]
+    about = set(space.actions[rule.action].label.split()[1:]) - _SMALL_WORDS
+    told = [
+        (about.isdisjoint(phrase.split()), bool(_NEGATION.search(phrase)), i)
+        for i, phrase in enumerate(phrases)
+        if phrase
+    ]
     if len(whole.split()) <= most_words or len(told) < 2:
         return whole
-    positive_first = [i for _, i in sorted(told)]
-    telling = _telling_conditions(rule, positive_first, neighbours)
-    order = [*telling, *(i for i in positive_first if i not in telling)]
+    by_worth = [i for *_, i in sorted(told)]
+    telling = _telling_conditions(rule, by_worth, neighbours)
+    order = [*telling, *(i for i in by_worth if i not in telling)]
     text = whole
     for count in range(len(order) - 1, max(len(telling), 1) - 1, -1):
         # Conditions without words of their own, such as that a vehicle is there, stay with those that need them.
@@ -424,7 +434,16 @@ def describe_rule_set(rule_set: RuleSet, space: FeatureSpace, mood: Mood = "habi
         return text
     if rule_set.source is None:
         return "; ".join([text, *(describe_rule(rule, space, mood) for rule in others)])
-    return f"{text}; likewise {_describe_others(first, others, space)}"
+    return f"{text}; {describe_likewise(rule_set, space)}"
+
+
+def describe_likewise(rule_set: RuleSet, space: FeatureSpace) -> str:
+    """Say for what else than its first rule a generalised set speaks: "likewise for east"; empty for a single rule."""
+    first = representative_rule(rule_set)
+    others = [rule for rule in rule_set.rules if rule != first]
+    if not others or rule_set.source is None:
+        return ""
+    return f"likewise {_describe_others(first, others, space)}"
 
 
 def representative_rule(rule_set: RuleSet) -> Rule:
