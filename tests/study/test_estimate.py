@@ -62,8 +62,8 @@ def test_raced_episodes_are_counted_by_hand() -> None:
 
 def test_workers_share_the_episodes_and_steps_can_be_left_out() -> None:
     guess = Estimate(rate=10.0, episodes={"screening": 100, "composition": 40, "final": 60}, workers=2)
-    assert guess.seconds == 10.0
-    assert guess.without("improve").seconds == 5.0
+    assert guess.seconds == pytest.approx(10.0 + 200 * 0.0005)  # played by two, and what comes with every episode
+    assert guess.without("improve").seconds == pytest.approx(5.0 + 100 * 0.0005)
 
 
 def test_what_the_first_lot_takes_is_not_taken_for_playing(monkeypatch) -> None:

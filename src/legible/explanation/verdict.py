@@ -84,11 +84,11 @@ def conclude(
         told += [_gain_with_cost(improvement, gain, groups), *_more_costs(improvement), _other_changes(improvement)]
         told.append(_count_sentence(evaluation, groups))
     else:
-        told += [_findings_sentence(evaluation, groups, improvement, is_bad=is_bad)]
+        told += [_findings_sentence(evaluation, groups, improvement, is_bad=is_bad, solved=solved)]
         if improvement is not None:
             told += _improvement_sentences(improvement, references)
     if improvement is not None and references is not None and not is_outdone:
-        told += _how_it_stands(improvement, references)
+        told += _how_it_stands(improvement, references, says_success=not gain or is_bad)
     return Conclusion(told[0], (*told[1:], *_failures(evaluation, improvement)), is_bad)
 
 
@@ -182,7 +182,7 @@ def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:
     return f"The policy is no better than {plain.words}: {f'{told.both_have} {own}' if own == other else returns}."
 
 
-def _how_it_stands(improvement: Improvement, references: References) -> list[str]:
+def _how_it_stands(improvement: Improvement, references: References, *, says_success: bool) -> list[str]:
     """How a policy stands that is better than all plain references."""
     plain = references.best_plain
     if plain is None:
@@ -190,7 +190,7 @@ def _how_it_stands(improvement: Improvement, references: References) -> list[str
     told = _words_of(improvement)
     base, success = improvement.final_blocks.base, improvement.base.success
     known = told.objective.name != "success" and np.isfinite(success)
-    succeeds = f"succeeds in {percent(success)} of the episodes and " if known else ""
+    succeeds = f"succeeds in {percent(success)} of the episodes and " if known and says_success else ""
     alone = f"Alone, the policy {succeeds}{told.has} {told.of(base)}, {told.more} than random play and "
     return [f"{alone}every constant choice: the best of them, {plain.words}, {told.has_again} {told.of(plain.result)}."]
 
@@ -256,7 +256,12 @@ def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> 
 
 
 def _findings_sentence(
-    evaluation: Evaluation, groups: Sequence[WeaknessGroup], improvement: Improvement | None, *, is_bad: bool
+    evaluation: Evaluation,
+    groups: Sequence[WeaknessGroup],
+    improvement: Improvement | None,
+    *,
+    is_bad: bool,
+    solved: float | None = None,
 ) -> str:
     """Say what was found; a policy that is bad anyway is not told that it has no weakness."""
     tested, suspected = len(evaluation.verdicts), len(evaluation.weaknesses)
@@ -275,22 +280,36 @@ def _findings_sentence(
         asked = evaluation.confirmation_blocks is not None
         doubt = "fresh seeds confirm none" if asked else "fresh seeds have not been asked"
         what = "a weakness" if is_bad else "one"
-        lead, found = "No weakness is confirmed", f"{of_tested(suspected)} looked like {what}, but {doubt}"
+        lead, found = (
+            _beside("no weakness is confirmed", improvement, solved),
+            f"{of_tested(suspected)} looked like {what}, but {doubt}",
+        )
     else:
         told = ObjectiveWords(evaluation.settings.objective)
         verb = told.better
         none = f"none of the {tested} rule sets tested {verb}s" if tested > 1 else f"{of_tested(1)} does not {verb}"
-        always = _always_the_same(improvement)
-        lead = f"No weakness was found, and {always}" if always else "No weakness was found"
+        lead = _beside("no weakness was found", improvement, solved)
         found = f"{none} the {told.words} for certain"
     return f"{capitalise(found)}." if is_bad and not confirmed else f"{lead}: {found}."
 
 
-def _always_the_same(improvement: Improvement | None) -> str:
-    """Say what the policy returns where that is the same in every episode: often the most that there is."""
-    if improvement is None or np.ptp(improvement.final_blocks.base.played.returns) > 0.0:
-        return ""
-    return f"the policy returns {number(improvement.base.mean)} in every episode"
+def _beside(finding: str, improvement: Improvement | None, solved: float | None) -> str:
+    """Say that nothing was found, after how good the policy is where that is known in absolute terms.
+
+    A policy that returns the same in every episode often has the most that there is.
+    """
+    if improvement is None:
+        return capitalise(finding)
+    own, returns = number(improvement.base.mean), improvement.final_blocks.base.played
+    is_solved = solved is not None and figure_of(find_objective("mean"), returns).low >= solved
+    which = f" (solved is {number(solved)})" if is_solved else ""
+    if np.ptp(returns.returns) == 0.0:
+        return f"The policy returns {own} in every episode{which}, and {finding}"
+    return (
+        f"The policy solves the environment, with {own} on average{which}, and {finding}"
+        if is_solved
+        else capitalise(finding)
+    )
 
 
 def _rules(improvement: Improvement) -> str:

@@ -116,12 +116,13 @@ class WeaknessExplanation:
 
     @property
     def in_short(self) -> str:
-        """What should be done, how often the policy does so, and why that is weak."""
+        """What should be done, and how often the policy does otherwise."""
         kept = sorted(k.kept for k in self.knowledge if k.status != "unseen")
         told = [f"{capitalise(self.advice)}."]
         if kept:
-            low, high = percent(kept[0]), percent(kept[-1])
-            told.append(f"Left alone, it does so in {low if low == high else f'{low} to {high}'} of such states.")
+            least, most = percent(1.0 - kept[-1]), percent(1.0 - kept[0])
+            share = least if least == most else f"{least} to {most}"
+            told.append(f"Left alone, it does otherwise in {share} of such states.")
         if self._is_mined and self.cause == "generalisation":
             told.append("It does so where this was mined, and has not carried it over.")
         return " ".join(told)

@@ -51,6 +51,7 @@ class Findings:
     improvement: Improvement
     references: References
     is_repair: bool
+    no_repair: str
     final_seeds: tuple[int, ...]
     returns: tuple[PolicyReturns, ...]
     histograms: Histograms
@@ -99,6 +100,7 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         improvement=improvement,
         references=references,
         is_repair=is_repair(improvement, references),
+        no_repair=_no_repair(improvement, references),
         final_seeds=improvement.final_blocks.seeds,
         returns=returns,
         histograms=histograms(
@@ -138,6 +140,13 @@ def _with_weaknesses(replays: Sequence[Any], cards: Sequence[WeaknessCard], stud
     for replay in replays:
         texts = replay.get("texts", ())
         yield {**replay, "weaknesses": [numbers.get(text, 0) for text in texts]}
+
+
+def _no_repair(improvement: Improvement, references: References) -> str:
+    """Why guidance is not worth using, where it is not."""
+    if improvement.effect.low <= 0.0:
+        return "that it helps is not certain"
+    return f"{references.best.words} does as well or better" if references.best is not None else ""
 
 
 def _by_policy(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

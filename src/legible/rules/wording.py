@@ -99,7 +99,7 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
     is_least = feature.least is not None and condition.low < feature.least == condition.high
     only = feature.least if is_least else condition.value
     if only is not None:
-        return feature.values.get(only) or f"{feature.label} is {number(only)}"
+        return feature.values.get(only) or _describe_value(only, feature)
     if feature.sides:
         return _describe_sides(condition, feature)
     if feature.label.startswith(_COUNT) and not feature.sentinels:
@@ -107,6 +107,16 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
     # A sentinel is no number: "at most 3" must not silently include "none left".
     special = [feature.values[value] for value in inside if value in feature.sentinels]
     return join_words([f"{feature.words or feature.name} is {_range(condition, feature)}", *special], "or")
+
+
+def _describe_value(value: float, feature: Feature) -> str:
+    """Say what a feature is, in its unit where that is known.
+
+    >>> _describe_value(0.5, Feature("v", words="the speed", unit="m/s", scale=40.0))
+    'the speed is 20 m/s'
+    """
+    scaled = number((feature.scale or 1.0) * value)
+    return f"{feature.words or feature.name} is {scaled} {feature.unit}".rstrip()
 
 
 def _describe_sides(condition: Condition, feature: Feature) -> str:
