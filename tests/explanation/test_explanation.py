@@ -181,7 +181,7 @@ def test_the_planted_weakness_is_explained(evaluation: Evaluation, experiences: 
     assert weakness.cause == "generalisation"
     assert [c.rule for c in weakness.significant_contributions] == [LEFT]
     assert re.fullmatch(
-        r"does “Right” when right, but does not carry it over: knows it for “Right” \(kept in 100 %\), "
+        r"does “Right” when right, but not in related situations: knows it for “Right” \(kept in 100 %\), "
         r"(not|less well) for “Left” \(kept in \d+ %\)",
         weakness.headline,
     )

@@ -90,7 +90,14 @@ def look_ahead(
             "Play more (--improvement.episodes): weaknesses are confirmed, but no composition mends them for certain."
         )
         return Outlook((), tuple(train or [more]))
-    steps = _steps(settings, has_relations, has_mistakes, folder, is_constant=detectable_effect(evaluation, 0.9) == 0.0)
+    steps = _steps(
+        settings,
+        has_relations,
+        has_mistakes,
+        folder,
+        is_constant=detectable_effect(evaluation, 0.9) == 0.0,
+        knows_success=bool(np.isfinite(evaluation.base.success)),
+    )
     return Outlook(tuple(_seen(evaluation)), (*train, *steps))
 
 
@@ -119,7 +126,13 @@ def _seen(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _steps(
-    settings: StudySettings, has_relations: bool, has_mistakes: bool, folder: str, *, is_constant: bool
+    settings: StudySettings,
+    has_relations: bool,
+    has_mistakes: bool,
+    folder: str,
+    *,
+    is_constant: bool,
+    knows_success: bool,
 ) -> Iterator[str]:
     if is_constant:
         yield (
@@ -140,6 +153,7 @@ def _steps(
         yield "Write relations (--relations FILE): they carry rules over to situations in which the policy breaks them."
     if not has_mistakes:
         yield f"Look at single decisions: legible mistakes {folder}."
-    if settings.evaluation.objective == "mean":
-        yield "Ask for something else than the mean: --objective worst-tenth, median or success."
+    if settings.evaluation.objective == "mean" and not is_constant:
+        others = "worst-tenth, median or success" if knows_success else "worst-tenth or median"
+        yield f"Ask for something else than the mean: --objective {others}."
     yield "Test a suspicion of your own: --rule RULE."

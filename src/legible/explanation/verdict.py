@@ -25,6 +25,8 @@ from legible.improvement import Improvement
 
 # Share of its steps in which a guided policy takes one choice, from which on it imitates a constant one.
 IMITATION = 0.9
+# Share of episodes that are cut off from which on that is told of a bad policy.
+MOSTLY = 0.5
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ def conclude(
     if improvement is not None and not told and not gain:
         told += _unsolved(improvement, solved)
     is_bad = bool(told)
+    if is_bad and improvement is not None:
+        told += _cut_off(improvement)
     if gain and not is_bad:
         assert improvement is not None
         told += [_gain_with_cost(improvement, gain, groups), *_more_costs(improvement), _other_changes(improvement)]
@@ -140,6 +144,16 @@ def _what_is_bad(evaluation: Evaluation, improvement: Improvement | None, refere
     if alone.success == 0.0:
         told.append(_never_succeeds(alone, improvement))
     return told
+
+
+def _cut_off(improvement: Improvement) -> list[str]:
+    """Say so where most episodes of a bad policy come to no end of their own: it may wait, hover or turn in circles."""
+    base = improvement.final_blocks.base
+    share = float(base.truncated.mean())
+    if share < MOSTLY:
+        return []
+    steps = number(round(improvement.base.length))
+    return [f"It comes to no end: the step limit cuts off {percent(share)} of its episodes, which last {steps} steps."]
 
 
 def _never_succeeds(alone: Sample, improvement: Improvement | None) -> str:

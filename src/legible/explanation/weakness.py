@@ -124,7 +124,7 @@ class WeaknessExplanation:
             share = least if least == most else f"{least} to {most}"
             told.append(f"Left alone, it does otherwise in {share} of such states.")
         if self._is_mined and self.cause == "generalisation":
-            told.append("It does so where this was mined, and has not carried it over.")
+            told.append("It keeps to this where it was mined, and has not carried it over.")
         return " ".join(told)
 
     @property
@@ -150,7 +150,7 @@ class WeaknessExplanation:
             return f"does not always keep to {quoted(describe(rule, 'advice'))}"
         if not self.verdict.is_confirmed:
             return describe(rule, "habit")
-        lacks = "does not carry it over" if self.cause == "generalisation" else "not always"
+        lacks = "not in related situations" if self.cause == "generalisation" else "not always"
         return f"{describe(rule, 'habit')}, but {lacks}"
 
     @property
