@@ -360,3 +360,53 @@ def test_damaged_rules_are_named_with_their_file(tmp_path, document) -> None:
     path = save_policy(network, tmp_path / "guided.safetensors", metadata={"legible.guidance": document})
     with pytest.raises(LegibleError, match=r"guided\.safetensors: its rules cannot be read"):
         GuidedPolicy.load(path)
+
+
+class _Drawn:
+    """A policy of which only the sizes are asked for."""
+
+    kind, n_features, n_actions = "log-probabilities", 2, 4
+
+    def scores(self, observations: np.ndarray) -> np.ndarray:
+        raise AssertionError(observations)
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.booleans(), st.sampled_from(["positive", "negative"]))
+@settings(max_examples=40, deadline=None)
+def test_first_changes_are_those_of_choosing_every_row(
+    seed: int, explores: bool, samples: bool, precedence: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    starts = np.cumsum([0, *rng.integers(1, 40, 7)])
+    n = int(starts[-1])
+    observations = rng.integers(0, 3, (n, 2)).astype(np.float32)
+    scores = np.log(rng.dirichlet(np.ones(4), n)).astype(np.float32)
+    sets = [
+        RuleSet(
+            tuple(
+                Rule(rng.choice(["+", "-"]), int(a), (Condition.equals(0, v),))
+                for v, a in enumerate(rng.integers(0, 4, 3))
+            )
+        )
+        for _ in range(4)
+    ]
+    how = {"epsilon": 0.3, "epsilon_when_guided": bool(rng.integers(2))} if explores else {}
+    chooser = GuidedChooser(_Drawn(), sets, [], (), sample=samples, precedence=precedence, **how)
+    keys = rng.integers(0, 2**63, 7).astype(np.uint64).repeat(np.diff(starts))
+    steps = np.arange(n) - np.repeat(starts[:-1], np.diff(starts))
+
+    def choose(treatment: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return chooser.choose(observations, scores, np.full(n, treatment), keys, steps)
+
+    own, taken = choose(-1)[0], choose(3)[0]  # the last rule set was played
+    found = tuple(np.full((3, 7), value) for value in (-1, 0, 0))
+    chooser.first_changes(observations, scores, keys, steps, own, taken, starts, found)
+    for s in range(3):
+        choices, fired, changed = choose(s)
+        for e in range(7):
+            rows = slice(starts[e], starts[e + 1])
+            differing = np.flatnonzero((choices != taken)[rows, 0])
+            end = differing[0] if differing.size else None
+            assert found[0][s, e] == (-1 if end is None else end)
+            assert found[1][s, e] == fired[rows][:end].sum()
+            assert found[2][s, e] == changed[rows][:end].sum()

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +14,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from legible.evaluation.recorded import RecordedEpisodes
-from legible.evaluation.units import Setup, Treatment
+from legible.evaluation.units import UNGUIDED, Setup, Treatment
+from legible.guidance import GuidedChooser
 from legible.rules import RuleSet
 from legible.streams import policy_keys
 
@@ -67,30 +67,31 @@ def first_changes(
         treatments = np.full(len(steps), treatment, np.int64)
         return chooser.choose(recorded.observations, recorded.scores, treatments, keys, steps)
 
-    taken = None if played is None else choose(len(setup.treatments))[0]
-
-    def look(treatment: int) -> Changes:
-        choices, fired, changed = choose(treatment)
-        differs = changed if taken is None else (choices != taken).any(axis=1)
-        return Changes(*_first_and_counts(differs, fired, changed, starts))
-
-    # The compiled loops let other threads run.
-    with ThreadPoolExecutor() as pool:
-        found = list(pool.map(look, range(len(setup.treatments))))
+    own = choose(UNGUIDED)[0]
+    taken = own if played is None else choose(len(setup.treatments))[0]
     shape = (len(setup.treatments), len(seeds))
-    first, fired, changed = (np.array([one[i] for one in found], np.int64).reshape(shape) for i in range(3))
-    first[:, recorded.failed] = 0
-    return Changes(first, fired, changed)
+    changes = Changes(np.full(shape, NEVER, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+    if isinstance(chooser, GuidedChooser):
+        chooser.first_changes(recorded.observations, recorded.scores, keys, steps, own, taken, starts, changes)
+    else:
+        for treatment, rows in enumerate(zip(*changes, strict=True)):
+            choices, fired, changed = choose(treatment)
+            _first_and_counts((choices != taken).any(axis=1), fired, changed, starts, *rows)
+    changes.first[:, recorded.failed] = 0
+    return changes
 
 
 @njit(cache=True, nogil=True)
 def _first_and_counts(
-    differs: NDArray[np.bool_], fired: NDArray[np.bool_], changed: NDArray[np.bool_], starts: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """For every episode the first step that differs, or −1, and how many steps before it fired, and were changed."""
-    first = np.full(starts.size - 1, NEVER, np.int64)
-    fired_before = np.zeros(starts.size - 1, np.int64)
-    changed_before = np.zeros(starts.size - 1, np.int64)
+    differs: NDArray[np.bool_],
+    fired: NDArray[np.bool_],
+    changed: NDArray[np.bool_],
+    starts: NDArray[np.int64],
+    first: NDArray[np.int64],
+    fired_before: NDArray[np.int64],
+    changed_before: NDArray[np.int64],
+) -> None:
+    """For every episode the first step that differs, if there is one, and how many before it fired and changed."""
     for e in range(first.size):
         for row in range(starts[e], starts[e + 1]):
             if differs[row]:
@@ -98,4 +99,3 @@ def _first_and_counts(
                 break
             fired_before[e] += fired[row]
             changed_before[e] += changed[row]
-    return first, fired_before, changed_before

@@ -72,7 +72,8 @@ class _Play:
 
     def played(self, places: Sequence[int]) -> UnitResult:
         """What came of the episodes in some places."""
-        self.results = [UnitResult.concatenate(self.results)]
+        if len(self.results) > 1:
+            self.results = [UnitResult.concatenate(self.results)]
         return self.results[0][[self.rows[place] for place in places]]
 
 

@@ -215,12 +215,18 @@ class Race:
 
         With `harm` it is the claim that guidance does harm, and the sides are exchanged.
         """
-        pairs, worst = self.pairs(entry), WorstCase(self._play.results, self.objective.value)
-        return worst.of(*((pairs.base, pairs.guided) if harm else (pairs.guided, pairs.base)))
+        return self._sides(self.pairs(entry), harm=harm)
+
+    def _sides(self, pairs: Pairs, *, harm: bool) -> tuple[UnitResult, UnitResult]:
+        sides = (pairs.base, pairs.guided) if harm else (pairs.guided, pairs.base)
+        if not any(side.failed.any() for side in sides):
+            return sides  # that is nearly always so, and there may be thousands of results to look through
+        return WorstCase(self._play.results, self.objective.value).of(*sides)
 
     def standing(self, entry: _Entry, *, harm: bool = False, invented_loss: float = 0.0) -> Standing:
         """Return how a rule set does by the objective; with `harm`, how the unguided policy does beside it."""
-        return self.objective.standing(*self.sides(entry, harm=harm), self.pairs(entry).changed, invented_loss)
+        pairs = self.pairs(entry)
+        return self.objective.standing(*self._sides(pairs, harm=harm), pairs.changed, invented_loss)
 
     def evidence(self, entry: _Entry) -> Standing:
         """Return how a rule set does in the race and did in trials before, together: what decides who is confirmed."""

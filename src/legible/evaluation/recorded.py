@@ -266,6 +266,7 @@ class EpisodeRecord:
         )
         self._parts: dict[int, RecordedEpisodes] = {}
         self._results: list[UnitResult] = []
+        self._whole: UnitResult | None = None
 
     @property
     def most(self) -> int:
@@ -280,7 +281,9 @@ class EpisodeRecord:
     @property
     def result(self) -> UnitResult:
         """How the episodes on the seeds that have been played went."""
-        return UnitResult.concatenate(self._results)
+        if self._whole is None:
+            self._whole = UnitResult.concatenate(self._results)
+        return self._whole
 
     def extend(self, seeds: int) -> int:
         """Play up to so many seeds, whole units of them; returns how many are known now."""
@@ -298,6 +301,7 @@ class EpisodeRecord:
             part = played.episodes(end - len(unit), end)
             self._results.append(part.result)
             self._remember(i, part)
+        self._whole = None
 
     def parts(self, first: int, last: int) -> list[tuple[slice, RecordedEpisodes]]:
         """Return what is known of the seeds from `first` up to but not including `last`, unit by unit."""

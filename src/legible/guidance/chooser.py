@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from legible.errors import LegibleError
-from legible.guidance.kernel import check_precedence, choose_guided
+from legible.guidance.kernel import check_precedence, choose_guided, first_guided_changes
 from legible.play import Observations, Scores, check_exploration
 from legible.play.choosing import ask_policy, group_starts, take_choices
 from legible.policies import Policy
 from legible.rules import CompiledRules, RuleSet
+from legible.rules.condition_bits import ConditionBits, pack_rows
 from legible.settings import Enforce, Precedence
 from legible.streams import policy_keys
 
@@ -206,4 +207,36 @@ class GuidedChooser(CountingChooser):
             self._epsilon,
             self._guided_epsilon,
             self._draws,
+        )
+
+    def first_changes(
+        self,
+        observations: Observations,
+        scores: Scores,
+        keys: NDArray[np.uint64],
+        steps: NDArray[np.int64],
+        own: NDArray[np.int64],
+        taken: NDArray[np.int64],
+        episodes: NDArray[np.int64],
+        changes: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    ) -> None:
+        """Find out when the first rule sets would make another choice; see `kernel.first_guided_changes`.
+
+        It is what `choose` would tell of every row, without the rows that come after the first change.
+        """
+        first_guided_changes(
+            self._rules,
+            ConditionBits.of(self._rules, observations),
+            np.ascontiguousarray(scores),
+            self._starts,
+            self._negative_first,
+            keys,
+            steps,
+            self._guided_epsilon,
+            self._draws,
+            own,
+            taken,
+            pack_rows((own != taken).any(axis=1)),
+            episodes,
+            *changes,
         )

@@ -1,8 +1,10 @@
 """Algorithm 1 of the paper, compiled: rules block and enforce actions by setting scores to −∞.
 
 - `block_choices`: one group of choices in one state, line by line as in the paper.
-- `guide_row`: all groups in one state.
+- `guide_row`: all groups in one state; `guide_groups` where it is known what the rules say.
 - `choose_guided`: choices of many states, each guided by a rule set of its own.
+- `mark_by_bits`: what the rules that trigger in a state say, where they were matched with many states before.
+- `first_guided_changes`: the first step of episodes in which rule sets would make another choice.
 - `guide_scores`: scores of many states, all guided by the same rule set.
 - `check_precedence`: whether a word says which rules win where they conflict.
 """
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from legible.errors import LegibleError
 from legible.play import Scores, choose_row
 from legible.rules import CompiledRules, triggers
+from legible.rules.condition_bits import Bits, ConditionBits, holds_in, trigger_bits
 from legible.streams import group_key
 
 
@@ -69,6 +72,14 @@ def block_choices(
 
 
 @njit(cache=True)
+def guide_groups(marks: NDArray[np.bool_], negative_first: bool, scores: Scores, starts: NDArray[np.int64]) -> None:
+    """Apply what is marked in ``bool[2, choices]`` to one row of scores, group by group, in place."""
+    for g in range(starts.size - 1):
+        first, last = starts[g], starts[g + 1]
+        block_choices(marks[0, first:last], marks[1, first:last], negative_first, scores[first:last])
+
+
+@njit(cache=True)
 def guide_row(
     rules: CompiledRules,
     rule_set: int,
@@ -84,9 +95,7 @@ def guide_row(
     """
     fired = _mark(rules, rule_set, observation, marks)
     if fired:
-        for g in range(starts.size - 1):
-            first, last = starts[g], starts[g + 1]
-            block_choices(marks[0, first:last], marks[1, first:last], negative_first, scores[first:last])
+        guide_groups(marks, negative_first, scores, starts)
     return fired
 
 
@@ -132,6 +141,81 @@ def choose_guided(
                 changed[i] |= chosen != wanted
             choices[i, g] = first + chosen
     return choices, fired, changed
+
+
+@njit(cache=True)
+def mark_by_bits(rules: CompiledRules, rule_set: int, of_rules: Bits, row: int, marks: NDArray[np.bool_]) -> bool:
+    """Mark what the rules that trigger in a row block and enforce, where that is known as bits (`trigger_bits`)."""
+    marks[:] = False
+    fired = False
+    first = rules.set_starts[rule_set]
+    for r in range(first, rules.set_starts[rule_set + 1]):
+        if holds_in(of_rules[r - first], row):
+            fired = True
+            marks[1 if rules.positive[r] else 0, rules.action[r]] = True
+    return fired
+
+
+@njit(cache=True, nogil=True)
+def first_guided_changes(
+    rules: CompiledRules,
+    known: ConditionBits,
+    scores: Scores,
+    starts: NDArray[np.int64],
+    negative_first: bool,
+    keys: NDArray[np.uint64],
+    steps: NDArray[np.int64],
+    guided_epsilon: float,
+    sample: bool,
+    own: NDArray[np.int64],
+    taken: NDArray[np.int64],
+    strays: Bits,
+    episodes: NDArray[np.int64],
+    first: NDArray[np.int64],
+    fired: NDArray[np.int64],
+    changed: NDArray[np.int64],
+) -> None:
+    """Find out when the first rule sets would make another choice than was made in recorded episodes.
+
+    Episode e has the rows ``episodes[e] … episodes[e + 1] - 1``; `own` are the choices ``int64[n, groups]`` of the
+    policy alone, `taken` those that were made, and `strays` the rows in which these differ. For every rule set and
+    episode, `first` becomes the first step that differs (it stays as it is where there is none), and `fired` and
+    `changed` the numbers of steps before it in which a rule triggered, and in which that changed the policy's own
+    choice. The choices are those of `choose_guided`.
+    """
+    n_groups = starts.size - 1
+    marks = np.empty((2, scores.shape[1]), np.bool_)
+    guided = np.empty(scores.shape[1], scores.dtype)
+    of_rules = np.empty((known.most_rules, strays.size), np.uint64)
+    told = np.empty(strays.size, np.uint64)
+    for s in range(first.shape[0]):
+        trigger_bits(rules, known, s, of_rules, told)
+        told |= strays
+        for e in range(first.shape[1]):
+            i = episodes[e]
+            while i < episodes[e + 1]:
+                rest = told[i >> 6] >> np.uint64(i & 63)
+                if rest & np.uint64(1) == np.uint64(0):
+                    i = ((i >> 6) + 1) << 6 if rest == np.uint64(0) else i + 1
+                    continue
+                triggered = mark_by_bits(rules, s, of_rules, i, marks)
+                changes, differs = False, False
+                for g in range(n_groups):
+                    low, high = starts[g], starts[g + 1]
+                    chosen = own[i, g]
+                    if triggered and (n_groups == 1 or _is_marked(marks, low, high)):
+                        left = guided[low:high]
+                        left[:] = scores[i, low:high]
+                        block_choices(marks[0, low:high], marks[1, low:high], negative_first, left)
+                        chosen = low + choose_row(left, group_key(keys[i], g), steps[i], guided_epsilon, sample)
+                    changes |= chosen != own[i, g]
+                    differs |= chosen != taken[i, g]
+                if differs:
+                    first[s, e] = i - episodes[e]
+                    break
+                fired[s, e] += triggered
+                changed[s, e] += changes
+                i += 1
 
 
 @njit(cache=True, nogil=True)

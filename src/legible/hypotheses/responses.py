@@ -13,9 +13,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from legible.guidance.kernel import guide_row
+from legible.guidance.kernel import guide_groups, mark_by_bits
 from legible.play import Experiences, Scores
 from legible.rules import CompiledRules, RuleSet
+from legible.rules.condition_bits import ConditionBits, holds_in, trigger_bits
 from legible.streams import GOLDEN, mix
 
 
@@ -70,14 +71,15 @@ def respond(rule_sets: Sequence[RuleSet], states: RecordedStates, *, negative_fi
     digests, losses = np.empty(len(rule_sets), np.uint64), np.empty(len(rule_sets))
     rules = CompiledRules.compile(rule_sets)
     scores = np.ascontiguousarray(states.scores)
-    _respond(rules, states.observations, scores, states.starts, negative_first, changed, digests, losses)
+    known = ConditionBits.of(rules, states.observations)
+    _respond(rules, known, scores, states.starts, negative_first, changed, digests, losses)
     return Responses(changed, digests, losses)
 
 
 @njit(cache=True, nogil=True)
 def _respond(
     rules: CompiledRules,
-    observations: NDArray[np.float32],
+    known: ConditionBits,
     scores: Scores,
     starts: NDArray[np.int64],
     negative_first: bool,
@@ -87,12 +89,17 @@ def _respond(
 ) -> None:
     guided = np.empty(scores.shape[1], scores.dtype)
     marks = np.empty((2, scores.shape[1]), np.bool_)
+    of_rules = np.empty((known.most_rules, known.words.shape[1]), np.uint64)
+    told = np.empty(known.words.shape[1], np.uint64)
     for s in range(changed.shape[0]):
         digest, loss, count = mix(GOLDEN), 0.0, 0
+        trigger_bits(rules, known, s, of_rules, told)
         for i in range(scores.shape[0]):
-            guided[:] = scores[i]
-            if not guide_row(rules, s, observations[i], negative_first, guided, starts, marks):
+            if not holds_in(told, i):
                 continue
+            guided[:] = scores[i]
+            mark_by_bits(rules, s, of_rules, i, marks)
+            guide_groups(marks, negative_first, guided, starts)
             for g in range(starts.size - 1):
                 first, last = starts[g], starts[g + 1]
                 wanted = first + np.argmax(scores[i, first:last])
