@@ -150,6 +150,11 @@ class Deployment:
         """The figures that guidance makes worse for certain."""
         return tuple(change for change in self.figures if change.direction == "worse")
 
+    @property
+    def unclear(self) -> tuple[FigureChange, ...]:
+        """The figures of which nobody can tell whether guidance makes them better or worse."""
+        return tuple(change for change in self.figures if change.direction == "unclear")
+
     def cost_clause(self, most: int = 1) -> str:
         """What guidance costs beside the objective: "the worst tenth falls from 20 to 10"."""
         others = [change for change in self.figures if change.name != self.objective]
