@@ -15,6 +15,8 @@ from scipy import stats
 
 from experiments.others_table import load_records as load_others
 from experiments.others_table import others_facts
+from experiments.search_table import load_records as load_searches
+from experiments.search_table import search_facts
 from legible.evaluation.statistics import holm
 from legible.files import read_json
 from legible.reproduction import TablePlan, find_tables, table_from_records
@@ -79,6 +81,7 @@ def facts() -> Facts:
         "policies": {"pacman": len(all_records("pacman", GREEDY, LEVELS)), "road": len(road)},
         "braking": _braking(),
         "others": others_facts(load_others()),
+        "search": search_facts(load_searches()),
         "detectable": _span([_detectable(record) for record in all_records("pacman", GREEDY, LEVELS)]),
         "paper": {
             "found": _span([tables["table1"][level][GREEDY]["MT"].paper for level in LEVELS]),

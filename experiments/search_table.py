@@ -6,34 +6,33 @@ the records alone: ``--table`` only writes it.
 
 - `Job`, `read_jobs`: the policies of ``experiments/search.toml``.
 - `make_record`: studies one of them.
-- `table`: the records as Markdown.
+- `load_records`, `table`, `row_table`: the records, and as Markdown.
+- `search_facts`: what the text quotes.
 - `composition_figures`: what a composition is worth, as plain data.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from experiments.side_by_side import run_side_by_side
-from experiments.table_cells import format_effect, format_figure, interval_over_policies
+from experiments.side_by_side import Seconds, run_side_by_side
+from experiments.table_cells import format_effect, format_figure, interval_ends, interval_over_policies
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.evaluation import References
-from legible.files import read_toml, write_json, write_text
+from legible.files import read_json, read_toml, write_json, write_text
 from legible.improvement import Improvement, improve
 from legible.policies.zoo import zoo_names
 from legible.reproduction.origin import code_version, processor_name
-from legible.settings import ImprovementSettings, SettingsError, StudySettings
+from legible.settings import SettingsError, StudySettings
 from legible.study import Study, settings_for
 from legible.study.sources import source_rows
 
@@ -79,28 +78,25 @@ def read_jobs(path: Path = PLAN) -> list[Job]:
 
 def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Study one policy and return what was found."""
-    started, seconds = time.monotonic(), {}
-
-    def lap(name: str) -> None:
-        seconds[name] = time.monotonic() - started - sum(seconds.values())
-
+    seconds = Seconds(folder.with_suffix(".seconds.json"))
     spec = EnvironmentSpec(job.environment)
     chosen = settings_for(spec).updated(settings)
     study = Study(folder, spec, job.policy, settings=chosen, engine=InProcess())
-    study.mine()
-    lap("mining")
-    evaluation = study.evaluate()
-    lap("evaluation")
-    improvement = study.improve()
-    lap("improvement")
-    references = study.play_references()
-    lap("references")
+    with seconds.of("mining"):
+        study.mine()
+    with seconds.of("evaluation"):
+        evaluation = study.evaluate()
+    with seconds.of("improvement"):
+        improvement = study.improve()
+    with seconds.of("references"):
+        references = study.play_references()
     compositions = {"": composition_figures(improvement, references)}
-    for share in job.most_changed if "most_changed" in {f.name for f in fields(ImprovementSettings)} else ():
-        smaller = replace(chosen.improvement, **{"most_changed": share})
-        found = improve(study.setup(), evaluation, seed=study.seed, settings=smaller, run=study.runner("improvement"))
-        compositions[f"most changed {share:g}"] = composition_figures(found, references)
-        lap(f"most changed {share:g}")
+    for share in job.most_changed:
+        kind, smaller = f"most changed {share:g}", replace(chosen.improvement, most_changed=share)
+        with seconds.of(kind):
+            run = study.runner("improvement")
+            found = improve(study.setup(), evaluation, seed=study.seed, settings=smaller, run=run)
+        compositions[kind] = composition_figures(found, references)
     return {
         **asdict(job),
         "compositions": compositions,
@@ -117,7 +113,7 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
         "sources": [row.to_dict() for row in source_rows(study)],
         "references": references.to_rows(),
         "steps": {"experiences": len(study.experiences), "evaluation": evaluation.steps},
-        "seconds": seconds,
+        "seconds": seconds.known,
         "settings": chosen.to_dict(),
         "versions": study.versions,
         "code": code_version(),
@@ -148,8 +144,24 @@ def _detectable(verdicts: Sequence[Any]) -> float | None:
 # --- The table -------------------------------------------------------------------------------------------------------
 
 
+def load_records(folder: Path = OUT, plan: Path = PLAN) -> list[Mapping[str, Any]]:
+    """Read all records, in the order of the plan."""
+    rows = [row["name"] for row in read_toml(plan, SettingsError)["row"]]
+    records = [read_json(path) for path in sorted(folder.glob("*.json"))]
+    return sorted(records, key=lambda record: (rows.index(record["row"]), record["seed"]))
+
+
 def table(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the records as Markdown: a line for each row and kind of composition, then one for each policy."""
+    lines = [row_table(records), "| policy | kind | base | gain (95 % CI) | changed | rule sets | minutes | steps |"]
+    lines.append("|---" * 8 + "|")
+    for record in records:
+        lines += [_policy_line(record, kind, found) for kind, found in record["compositions"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def row_table(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return a line for each row and kind of composition."""
     lines = [
         "| row | policies | base | guided | gain, mean over policies (95 % CI) | significantly worse | worst tenth "
         "| actions changed | best reference | confirmed rule sets | used: mined, searched, others |",
@@ -160,9 +172,6 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
         for kind in record["compositions"]:
             groups.setdefault((record["row"], kind), []).append(record)
     lines += [_row_line(row, kind, found) for (row, kind), found in groups.items()]
-    lines += ["", "| policy | kind | base | gain (95 % CI) | changed | rule sets | minutes | steps |", "|---" * 8 + "|"]
-    for record in records:
-        lines += [_policy_line(record, kind, found) for kind, found in record["compositions"].items()]
     return "\n".join(lines) + "\n"
 
 
@@ -207,10 +216,37 @@ def _policy_line(record: Mapping[str, Any], kind: str, found: Mapping[str, Any])
         format_effect(gain),
         f"{100 * found['changed']:.1f} %",
         found["rule_sets"],
-        f"{sum(record['seconds'].values()) / 60:.1f}",
+        f"{sum(record['seconds'].values()) / 60:.1f}" if record["seconds"] else "–",
         f"{sum(source['steps'] for source in record['sources']) / 1e6:.1f} M",
     )
     return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def search_facts(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the figures that the text quotes, of PAC-Man's levels."""
+    levels = [record for record in records if record["row"].startswith("PAC-Man")]
+    found = [record["compositions"][""] for record in levels]
+    gains = np.array([one["gain"]["mean"] for one in found])
+    rows = {record["row"]: gains[[other["row"] == record["row"] for other in levels]].mean() for record in levels}
+    low, high = interval_ends(gains)
+    return {
+        "policies": len(levels),
+        "gain": gains.mean(),
+        "low": low,
+        "high": high,
+        "rows": "; ".join(f"{row.removeprefix('PAC-Man ')} {gain:+.0f}" for row, gain in rows.items()),
+        "better": sum(one["gain"]["low"] > 0 for one in found),
+        "worse": sum(one["gain"]["high"] < 0 for one in found),
+        "most": gains.max(),
+        "changed": max(one["changed"] for one in found),
+        "confirmed": sum(len(record["confirmed"]) for record in levels),
+        "confirmed_searched": sum("searched" in one["found_by"] for record in levels for one in record["confirmed"]),
+        "used": sum(one["rule_sets"] for one in found),
+        "used_searched": sum(s["used"] for record in levels for s in record["sources"] if s["source"] == "searched"),
+        "confirmed_in": sum(bool(record["confirmed"]) for record in levels),
+        "steps": float(np.mean([sum(s["steps"] for s in record["sources"]) for record in levels])) / 1e6,
+        "minutes": float(np.mean([sum(r["seconds"].values()) / 60 for r in levels if r["seconds"]])),
+    }
 
 
 # --- Running ---------------------------------------------------------------------------------------------------------
@@ -247,16 +283,9 @@ def main() -> None:
     if not asked.table:
         there = {job.name: (job, asked.out, asked.studies, settings) for job in missing if job.is_there}
         run_side_by_side(_work, there, workers=asked.workers, minutes=asked.minutes)
-    order = {job.name: place for place, job in enumerate(sorted(read_jobs(asked.plan), key=_place(asked.plan)))}
-    paths = sorted(asked.out.glob("*.json"), key=lambda path: order.get(path.stem, len(order)))
-    text = table([json.loads(path.read_text(encoding="utf-8")) for path in paths])
+    text = table(load_records(asked.out, asked.plan))
     write_text(asked.out / "table.md", text)
     print(text)
-
-
-def _place(plan: Path) -> Any:
-    rows = [row["name"] for row in read_toml(plan, SettingsError)["row"]]
-    return lambda job: (rows.index(job.row), job.seed)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Cells that tables of records share: `format_figure`, `format_effect`, `interval_over_policies`."""
+"""Cells that tables of records share: `format_figure`, `format_effect`, `interval_ends`, `interval_over_policies`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,15 @@ def format_effect(effect: Mapping[str, float]) -> str:
     return f"{format_figure(effect['mean'])} ({format_figure(effect['low'])} to {format_figure(effect['high'])})"
 
 
+def interval_ends(values: np.ndarray) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a mean over policies."""
+    half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    return float(values.mean()) - half, float(values.mean()) + half
+
+
 def interval_over_policies(values: np.ndarray) -> str:
     """Write the 95 % confidence interval of the mean over policies."""
     if len(values) < 2:
         return "(one policy)"
-    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return f"({format_figure(values.mean() - half)} to {format_figure(values.mean() + half)})"
+    low, high = interval_ends(values)
+    return f"({format_figure(low)} to {format_figure(high)})"

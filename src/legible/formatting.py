@@ -4,7 +4,7 @@
 - `with_error`, `confidence_interval`: a number with what it may be off by.
 - `duration`: a time.
 - `in_words`, `counted`: how many of something; `join_words`: a list of words.
-- `capitalise`, `unbroken`: the beginning of a sentence; what must stay on one line.
+- `capitalise`, `quoted`, `unbroken`: the beginning of a sentence; a quotation; what must stay on one line.
 - `data_frame`: rows as a data frame, for those who have pandas.
 """
 
@@ -177,6 +177,15 @@ def capitalise(sentence: str) -> str:
     'Avoids ghost A'
     """
     return sentence[:1].upper() + sentence[1:]
+
+
+def quoted(text: str) -> str:
+    """Put a text into quotation marks; those in it become single ones.
+
+    >>> quoted("do “NOOP” when the ball is far")
+    '“do ‘NOOP’ when the ball is far”'
+    """
+    return f"“{text.replace('“', '‘').replace('”', '’')}”"
 
 
 def unbroken(text: str) -> str:

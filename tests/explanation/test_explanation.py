@@ -181,15 +181,16 @@ def test_the_planted_weakness_is_explained(evaluation: Evaluation, experiences: 
     assert weakness.cause == "generalisation"
     assert [c.rule for c in weakness.significant_contributions] == [LEFT]
     assert re.fullmatch(
-        r"does Right when right: knows it for Right \(kept in 100 %\), (not|less well) for Left \(kept in \d+ %\)",
+        r"does “Right” when right, but not in related situations: knows it for “Right” \(kept in 100 %\), "
+        r"(not|less well) for “Left” \(kept in \d+ %\)",
         weakness.headline,
     )
-    assert weakness.advice == "do Right when right; likewise for Left"
+    assert weakness.advice == "do “Right” when right; likewise for “Left”"
     text = weakness.text()
     assert re.search(r"confirmed on fresh seeds \(q = \d·10⁻", text)
     assert "The policy has not carried its rule over: the mined rule alone shows no certain gain (0" in text
-    assert "Most of the gain comes from one rule, that for Left (+" in text
-    assert "it does Left when left and wall.right." in text
+    assert "Most of the gain comes from one rule, that for “Left” (+" in text
+    assert "it does “Left” when left and wall.right." in text
     assert json.loads(json.dumps(weakness.to_dict()))["stronger"][0]["mined"] == "+Left <- left & wall.right"
 
 
@@ -214,13 +215,15 @@ def test_a_rule_that_is_not_the_policys_own(experiences: Experiences) -> None:
     own = verdict((LEFT,), 5.0)
     headline = explain_weakness(own, SPACE, experiences=experiences).headline
     kept = knowledge_of([LEFT], experiences)[0].kept
-    assert headline == "does not always keep to “do Left when left”"
+    assert headline == "does not always keep to “do ‘Left’ when left”"
     told = explain_weakness(own, SPACE, experiences=experiences).text()
     assert f"Left alone, it does as this rule says in {100 * kept:.0f} % of " in told
-    assert explain_weakness(verdict((RIGHT,), 5.0), SPACE, experiences=experiences).headline == "does Right when right"
+    assert explain_weakness(verdict((RIGHT,), 5.0), SPACE, experiences=experiences).headline == (
+        "does “Right” when right, but not always"
+    )
     # Of a rule that is not the policy's own, and of which no state tells, nobody knows that the policy does as it says.
     given = replace(verdict((RIGHT,), 5.0), found_by="yours")
-    assert explain_weakness(given, SPACE).headline == "does not always keep to “do Right when right”"
+    assert explain_weakness(given, SPACE).headline == "does not always keep to “do ‘Right’ when right”"
 
 
 def test_nothing_need_be_played(evaluation: Evaluation, experiences: Experiences) -> None:
@@ -305,9 +308,23 @@ def test_titles_are_short_and_the_rule_is_there_in_full() -> None:
     conditions = "food.north & not ghost0.path.north & not ghost1.path.north & not ghost0.scared & open.north"
     found = explain_weakness(verdict((parse_rule(f"+North <- {conditions}", PACMAN),), 3.0), PACMAN)
     assert found.title == (
-        "goes north when the path to the closest food starts north and north is open (and three more conditions)"
+        "goes north when the path to the closest food starts north and north is open (and three more conditions), "
+        "but not always"
     )
     assert found.habit.endswith("ghost 0 is not scared and north is open")
+    assert found.full_title == f"{found.habit}, but not always"
+
+
+def test_titles_of_neighbours_differ() -> None:
+    same = "food.north & open.north & not ghost1.path.north"
+    texts = (f"{same} & not ghost0.scared", f"{same} & ghost0.scared", f"{same} & not capsule.north")
+    groups = [WeaknessGroup(verdict((parse_rule(f"+North <- {text}", PACMAN),), 3.0)) for text in texts]
+    titles = [explain_weakness(group, PACMAN, told=groups).title for group in groups]
+    for title, tells in zip(
+        titles, ("ghost 0 is not scared", "ghost 0 is scared", "capsule does not start"), strict=True
+    ):
+        assert tells in title
+    assert len({explain_weakness(group, PACMAN).title for group in groups}) < 3  # alone, each says the same first
 
 
 def test_rules_that_can_stand_in_for_each_other() -> None:
@@ -445,7 +462,8 @@ def test_what_was_gained_in_a_sentence() -> None:
     assert gained(effect(4.0)) == Conclusion(
         "The policy is weak in one way: four rules raise the mean return from 5 to 9 (95 % CI +3 to +5); what becomes "
         "of the worst tenth is not certain; 0 % of its actions change.",
-        ("Two of the 2 rule sets tested are confirmed on fresh seeds; those that change the same states are one "
+        ("0 % of the episodes return less than without guidance.",
+         "Two of the 2 rule sets tested are confirmed on fresh seeds; those that change the same states are one "
          "weakness, which makes 1.",),
     )  # fmt: skip
     assert "one rule raises the mean return" in gained(effect(4.0), WALLS[:1]).headline

@@ -26,7 +26,7 @@ def test_what_effect_could_have_been_seen() -> None:
 
 
 def test_what_to_try_next_depends_on_what_was_tried() -> None:
-    def steps(settings: StudySettings, **known: bool) -> str:
+    def steps(settings: StudySettings, **known: object) -> str:
         return " ".join(look_ahead(TESTED, settings, **{"has_relations": True, "has_mistakes": True, **known}).steps)
 
     assert "less than one does by default" in steps(StudySettings.quick())
@@ -37,6 +37,18 @@ def test_what_to_try_next_depends_on_what_was_tried() -> None:
     assert "legible mistakes" in steps(StudySettings(), has_mistakes=False)
     assert "legible mistakes" not in steps(StudySettings())
     assert steps(StudySettings(), is_bad=True).startswith("Train it further: ")
+    assert "what you want: always braking has more" in steps(StudySettings(), is_bad=True, better="always braking")
+
+
+def test_confirmed_weaknesses_without_a_repair_have_next_steps_too() -> None:
+    weak = study(verdict(WALLS, 5.0))
+    told = look_ahead(weak, StudySettings(), has_relations=True, has_mistakes=True)
+    assert (told.seen, len(told.steps)) == ((), 1)
+    assert told.steps[0].startswith("Play more (--improvement.episodes)")
+    told = look_ahead(
+        weak, StudySettings(), has_relations=True, has_mistakes=True, is_bad=True, better="always braking"
+    )
+    assert [step.split(":")[0] for step in told.steps] == ["Train it further", "Ask whether returns are what you want"]
 
 
 def test_where_every_episode_returns_the_same_nothing_can_have_been_missed() -> None:

@@ -152,7 +152,9 @@ def test_a_policy_that_does_not_solve_the_environment_is_told_so_first() -> None
     assert bad.headline == "The policy does not solve the environment: it returns −104 on average, solved is 200."
     assert "No weakness" not in bad.text
     assert "more than random play" in bad.text
-    assert first(improvement(243.0), 200.0).headline.startswith("No weakness is confirmed")
+    assert first(improvement(243.0), 200.0).headline.startswith(
+        "The policy solves the environment, with 243 on average (solved is 200), and no weakness is confirmed: "
+    )
     # A repair is told first, whether or not it solves the environment.
     assert first(improvement(72.0, 190.0), 200.0, CONFIRMED).headline.startswith("The policy is weak in one way")
 
@@ -162,8 +164,11 @@ def test_a_perfect_policy_is_told_so_first() -> None:
     same = replace(made.final_blocks.base, returns=np.full(20, 500.0))
     made = replace(made, final_blocks=PlayedBlocks(made.final_blocks.setup, made.final_blocks.seeds, (same,)))
     found = study(verdict(WALLS, 0.0, confirmed=None, p=0.5))
+    assert conclude(found, made, solved=475.0).headline.startswith(
+        "The policy returns 500 in every episode (solved is 475), and no weakness was found: "
+    )
     assert conclude(found, made).headline == (
-        "No weakness was found, and the policy returns 500 in every episode: the only rule set tested does not raise "
+        "The policy returns 500 in every episode, and no weakness was found: the only rule set tested does not raise "
         "the mean return for certain."
     )
 

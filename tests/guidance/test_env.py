@@ -145,7 +145,7 @@ def test_every_change_is_logged(tmp_path: Path) -> None:
         "changed": True,
         "enforced": "Left",
         "blocked": [],
-        "rules": [{"rule": "+Left <- left", "words": "do Left when left"}],
+        "rules": [{"rule": "+Left <- left", "words": "do “Left” when left"}],
     }
 
 

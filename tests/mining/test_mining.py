@@ -363,7 +363,7 @@ def test_a_rule_about_a_distance_asks_for_what_is_there() -> None:
             assert Condition.equals(0, 1) in rule.conditions
         assert describe_rule(rule, ROAD).count("car") <= 1
     brakes = [rule for rule in mined_on_the_road(padded_apart=True) if (rule.polarity, rule.action) == ("+", 0)]
-    assert [describe_rule(rule, ROAD) for rule in brakes] == ["does Brake when there is no car"]
+    assert [describe_rule(rule, ROAD) for rule in brakes] == ["does “Brake” when there is no car"]
 
 
 def test_zeros_of_what_is_not_there_are_a_value_of_their_own() -> None:

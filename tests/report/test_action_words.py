@@ -30,7 +30,7 @@ def test_actions_are_told_with_their_numbers_each_once() -> None:
 
 def test_single_choices_keep_their_numbers() -> None:
     words = ActionWords(FeatureSpace.of(["x"], ["Left", "Right"]))
-    assert (words.words, words.number(np.int64(1))) == (["do Left", "do Right"], 1)
+    assert (words.words, words.number(np.int64(1))) == (["do “Left”", "do “Right”"], 1)
 
 
 def test_marks_tell_the_groups_in_which_rules_make_a_difference() -> None:

@@ -79,7 +79,7 @@ def test_the_report_says_what_the_study_found(pacman_study, pacman_report) -> No
     for sentence in pacman_study.conclusion.sentences:
         assert words_of(sentence) in text
     for entry in pacman_study.references.results:
-        assert entry.reference.name in text
+        assert entry.reference.words in text
     assert "greedy, the best action is taken" in text
     assert "random actions" not in text
     for explanation in pacman_study.explanations:
@@ -132,13 +132,13 @@ def test_a_card_shows_each_rule_with_how_often_it_is_kept(pacman_study) -> None:
     for rule in card.rules:
         assert rule.knowledge is not None
         assert 0.0 <= rule.knowledge.kept <= 1.0 or not rule.knowledge.triggered
-    assert len(card.title.split()) <= 20  # about 15, and how many more conditions there are
+    assert len(card.title.split()) <= 24  # about 15, how many more conditions there are, and what is weak
 
 
 def test_references_are_marks_and_flatten_nothing(pacman_study) -> None:
     found = gather(pacman_study)
     assert [row.name for row in found.histograms.rows] == ["the policy alone", "guided"]
-    assert [mark.name for mark in found.histograms.marks] == [e.name for e in pacman_study.references.quoted]
+    assert [mark.name for mark in found.histograms.marks] == [e.words for e in pacman_study.references.quoted]
     assert all(mark.outside == ("left" if mark.at == 0.0 else mark.outside) for mark in found.histograms.marks)
 
 
@@ -163,7 +163,7 @@ def test_nothing_found_is_no_dead_end(tmp_path) -> None:
     study.run(report=False)
     assert study.outlook is not None
     text = words_of(page_of(write_report(study)).text)
-    assert "What now?" in text
+    assert "What next?" in text
     for sentence in (*study.outlook.seen, *study.outlook.steps):
         assert words_of(sentence) in text
     found = gather(study)
@@ -173,6 +173,23 @@ def test_nothing_found_is_no_dead_end(tmp_path) -> None:
         == study.improvement.final_blocks.seeds[int(study.improvement.final_blocks.base.returns.argmin())]
     )
     assert all(len(replay["sides"]) == 1 for replay in worst)
+
+
+def test_the_top_says_where_a_policy_is_weak(pacman_study, pacman_report) -> None:
+    page = page_of(pacman_report)
+    top = words_of(page.text).split("Before you deploy")[0]
+    for card in gather(pacman_study).cards[:3]:
+        assert words_of(card.explanation.in_short) in top
+        assert card.explanation.advice.split(";")[0][1:] in card.explanation.in_short
+
+
+def test_options_are_code_that_does_not_break() -> None:
+    from legible.report.builder import _figure_cell, _with_options
+
+    assert _with_options("Search <longer>: --search.budget.") == (
+        'Search &lt;longer&gt;: <code class="whole">--search.budget</code>.'
+    )
+    assert _figure_cell("599 (566 to 633)") == '599 <span class="whole">(566 to 633)</span>'
 
 
 def test_cards_steps_and_replays_lead_to_each_other(pacman_study, pacman_report) -> None:

@@ -138,7 +138,7 @@ def test_advice_about_doing_nothing() -> None:
 def test_names_stand_in_for_missing_words() -> None:
     space = FeatureSpace((Feature("f0"), Feature("kind", "categorical")), (Action("action0"), Action("action1")))
     assert describe_rule(parse_rule("+action1 <- f0 > 0.5 & kind = 3", space), space) == (
-        "does action1 when f0 is above 0.5 and kind is 3"
+        "does “action1” when f0 is above 0.5 and kind is 3"
     )
 
 

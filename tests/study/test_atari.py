@@ -1,15 +1,19 @@
 """A game of the Arcade Learning Environment: the example of the page on features.
 
-A convolutional network that sees stacked pictures has a fault; rules speak of bytes of the game's memory and name it.
+Networks that see pictures have a fault; rules speak of bytes of the game's memory and name it.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from legible import cli
 from legible.engines import InProcess
@@ -19,42 +23,101 @@ from legible.environments.spaces import UnfitEnvironmentError
 from legible.study import Study
 from test_documents import blocks_of
 
-PAGE, DOWN = "docs/features.md", 2
+PAGE = "docs/features.md"
+RECORD = Path(__file__).parents[2] / "experiments" / "results" / "freeway.json"
+# What the page's search finds is asked directly, in fewer episodes.
+FEW = ["--sources", "yours", "--evaluation.episodes", "12", "--evaluation.confirmation-episodes", "12"]
+FEWER = ["--episodes", "6", "--improvement.episodes", "4", "--improvement.final-episodes", "6", "--references.episodes"]
+OPTIONS = [*FEW, *FEWER, "2", "--references.most-constants", "1", "--engine", "inline", "--json"]
 
 
-def command_of_the_page() -> list[str]:
-    (words,) = (
-        words for block in blocks_of(PAGE) for words in block.commands if words[:2] == ["run", "ALE/Freeway-v5"]
-    )
-    return words
-
-
-def test_a_fault_of_a_network_that_sees_pictures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The page's command, in a folder with the page's files."""
     pytest.importorskip("ale_py")
     for block in blocks_of(PAGE):
         if block.file in {"freeway.py", "freeway.toml", "small.toml"}:
             (tmp_path / block.file).write_text(block.text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["legible", *command_of_the_page(), "--engine", "inline", "--json"])
+    commands = [words for block in blocks_of(PAGE) for words in block.commands]
+    (words,) = (words for words in commands if words[:2] == ["run", "ALE/Freeway-v5"])
+    yield words
+    sys.modules.pop("freeway", None)
+
+
+def told_by(words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    monkeypatch.setattr(sys, "argv", ["legible", *words])
     with pytest.raises(SystemExit) as left:
         cli.main()
     assert not left.value.code
-    told = json.loads(capsys.readouterr().out)
-    assert told["features"] == ["chicken.height", "car.place"]
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+def check_told(told: dict[str, Any], height: int) -> None:
+    assert told["features"] == ["chicken.height", "car.quarter"]
     (weakness,) = told["weaknesses"]
     assert weakness["confirmed"]
-    assert "go up when the chicken's height is above 125" in weakness["headline"]
+    assert f"go up when the chicken's height is above {height}" in weakness["headline"]
     assert told["improvement"]["effect"]["low"] > 0.0
-    # The fault is told by the mined rules: it goes down where the chicken is far up.
-    study = Study.open(tmp_path / "freeway", trust=True, engine=InProcess())
-    assert any(found.rule.action == DOWN and 0 in found.rule.features for found in study.mining.rules)
-    report = (tmp_path / "freeway" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_fault_of_a_network_that_sees_pictures(
+    page: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_told(told_by([*page, *OPTIONS, "--rule", "+UP <- chicken.height>125"], monkeypatch, capsys), 125)
+    study = Study.open("freeway", trust=True, engine=InProcess())
+    assert study.mining.rules
+    report = Path("freeway/report.html").read_text(encoding="utf-8")
     assert "surrogate" in report
     assert "data:image/" in report  # pictures of the game are replayed
-    sys.modules.pop("freeway", None)
+
+
+def test_the_record_is_of_the_command_on_the_page(page: list[str]) -> None:
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    for name, value in record["arguments"].items():
+        assert f"{name}={json.dumps(value)}" in page
+    (weakness, *_) = record["weaknesses"]
+    assert weakness["confirmed"]
+    assert "do not wait when the chicken's height is above 128" in weakness["headline"]
+
+
+def save_network_of_sb3(path: Path, environment: EnvironmentSpec) -> None:
+    """Save a CnnPolicy that goes up; with something yellow where the chicken has two lanes to go, down."""
+    model = pytest.importorskip("stable_baselines3").DQN(
+        "CnnPolicy",
+        environment.make(),
+        buffer_size=1,
+        device="cpu",
+        policy_kwargs={"net_arch": [], "features_extractor_kwargs": {"features_dim": 1}},
+    )
+    network = model.policy.q_net
+    first, second, third = (network.features_extractor.cnn[i].weight for i in (0, 2, 4))
+    with torch.no_grad():
+        for parameter in model.policy.parameters():
+            parameter.zero_()
+        first[0] = torch.tensor([0.05, 0.05, -0.1])[:, None, None]  # yellow, of which grey has nothing
+        second[0, 0, 1:3, 1:3] = third[0, 0, 1, 1] = 1.0
+        place = torch.zeros(64, 22, 16)
+        place[0, 1:5, 4] = 1.0
+        network.features_extractor.linear[0].weight[0] = place.flatten()
+        network.q_net[0].weight[2, 0] = network.q_net[0].bias[1] = 1.0
+    model.save(path)
+
+
+def test_a_fault_of_a_network_of_stable_baselines3(
+    page: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_network_of_sb3(Path("dqn.zip"), EnvironmentSpec("ALE/Freeway-v5", {"frameskip": 8}))
+    of_the_page = page[page.index("--features") :]
+    colours = of_the_page.index('obs_type="grayscale"')
+    frames = of_the_page.index("FrameStackObservation(stack_size=2)")
+    kept = [word for i, word in enumerate(of_the_page) if i not in {colours - 1, colours, frames - 1, frames}]
+    # Yellow cars in the upper lanes drive it down as well.
+    words = ["run", "ALE/Freeway-v5", "dqn.zip", *kept, *OPTIONS, "--rule", "+UP <- chicken.height>60"]
+    check_told(told_by(words, monkeypatch, capsys), 60)
+    assert "data:image/" in Path("freeway/report.html").read_text(encoding="utf-8")
 
 
 def test_objects_of_games_are_features() -> None:
@@ -70,6 +133,20 @@ def test_objects_of_games_are_features() -> None:
     for _ in range(20):
         env.step(2)
     assert mapped.reader.read(observation, info, env)[0] > player  # it went right
+
+
+def test_objects_that_are_half_outside_the_picture() -> None:
+    pytest.importorskip("ale_py")
+    pytest.importorskip("ocatari")
+    env = EnvironmentSpec("ALE/Freeway-v5", {"frameskip": 8}).make()
+    mapped = map_features(env, features="objects")
+    observation, info = env.reset(seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(150):
+            env.step(1)
+            row = mapped.reader.read(observation, info, env)
+            assert ((row >= -10) & (row <= 210)).all()
 
 
 def test_objects_are_those_of_games() -> None:

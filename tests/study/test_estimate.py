@@ -1,6 +1,7 @@
 """How long a study takes: measured rates and planned episodes."""
 
 import math
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -62,8 +63,8 @@ def test_raced_episodes_are_counted_by_hand() -> None:
 
 def test_workers_share_the_episodes_and_steps_can_be_left_out() -> None:
     guess = Estimate(rate=10.0, episodes={"screening": 100, "composition": 40, "final": 60}, workers=2)
-    assert guess.seconds == 10.0
-    assert guess.without("improve").seconds == 5.0
+    assert guess.seconds == pytest.approx(10.0 + 200 * 0.0005)  # played by two, and what comes with every episode
+    assert guess.without("improve").seconds == pytest.approx(5.0 + 100 * 0.0005)
 
 
 def test_what_the_first_lot_takes_is_not_taken_for_playing(monkeypatch) -> None:
@@ -100,6 +101,47 @@ def test_rates_are_measured() -> None:
     assert (known.workers, known.episodes["experiences"]) == (1, 0)
     assert known.episodes["references"] == 5 * 15 + 3 * 40  # random play and three constant choices
     assert estimate(SETUP, SETTINGS, LocalProcesses(3), rate=rate).workers == 3
+
+
+def test_the_time_of_a_study_is_told_within_a_factor_of_two(monkeypatch, tmp_path) -> None:
+    """By the processor's clock, which a busy machine does not slow down; all is played in this process."""
+    from legible.study import Study
+    from legible.study import estimate as module
+
+    monkeypatch.setattr(module.time, "perf_counter", time.process_time)
+    quick = StudySettings.quick()
+    settings = replace(
+        quick,
+        search=SearchSettings(budget=40_000, proposed=5),
+        evaluation=replace(quick.evaluation, confirmation_changes=200, confirmation_seeds=300, most_confirmed=5),
+        improvement=replace(quick.improvement, episodes=100, most_candidates=5),
+    )
+    study = Study(tmp_path, "legible/PacmanSmall-v0", "zoo:PacmanSmall/ppo/4", settings=settings, engine=InProcess())
+    study.generalise()
+    rate = measure_rate(study.setup(), seconds=0.5)
+    left = estimate(study.setup(), study.settings, study.engine, len(study.rule_sets), rate=rate)
+    before = time.process_time()
+    for step in (study.evaluate, study.improve, study.play_references, study.explain):
+        step()
+    assert 0.5 <= left.seconds / (time.process_time() - before) <= 2.0
+
+
+def test_lots_of_batched_environments_grow_to_a_batch(monkeypatch) -> None:
+    """A few episodes side by side take nearly as long as many."""
+    from legible.study import estimate as module
+
+    clock, lots = [0.0], []
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(module, "is_native", lambda _: True)
+
+    def play(_: Setup, unit: Unit) -> SimpleNamespace:
+        lots.append(len(unit))
+        clock[0] += 1.2 + 0.01 * len(unit)
+        return SimpleNamespace(lengths=np.full(len(unit), 7), returns=np.arange(len(unit)))
+
+    monkeypatch.setattr(module, "play_unit", play)
+    assert measure_rate(SETUP, seconds=1.0).episodes == pytest.approx(lots[-1] / (1.2 + 0.01 * lots[-1]))
+    assert lots[-1] >= SETUP.play.batch
 
 
 def test_a_search_is_in_the_estimate() -> None:

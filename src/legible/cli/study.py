@@ -411,14 +411,15 @@ def _doubt(study: Study) -> str:
     improvement, best = study.improvement, study.references.best
     if is_repair(improvement, study.references):
         return ""
-    return f", no better than {best.name}" if best and improvement.effect.low > 0 else ", whose gain may be chance"
+    return f", no better than {best.words}" if best and improvement.effect.low > 0 else ", whose gain may be chance"
 
 
 def _print_figures(study: Study) -> None:
     """Policy, guided policy and references by every objective, and whether constraints are kept."""
     from legible.evaluation.figures import figure_table  # noqa: PLC0415
 
-    columns, rows = figure_table(_figures(study))
+    references = {entry.words: entry.result for entry in study.references.quoted}
+    columns, rows = figure_table(study.improvement.figure_rows(references))
     # There are few objectives and perhaps many references: a line for each policy fits a narrow terminal.
     header, *lines = zip(columns, *rows, strict=True)
     out().print(table(header, lines))
@@ -472,7 +473,7 @@ def _print_verdicts(study: Study) -> None:
             effect = f"{signed(found.mean)}\n({signed(found.low)} to {signed(found.high)})"
             tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
         rare = confirmation is not None and confirmation.is_too_rare
-        confirmed = "yes" if verdict.is_confirmed else "too rare to tell" if rare else "no"
+        confirmed = "yes" if verdict.is_confirmed else "too few to tell" if rare else "no"
         rows.append((_words(study, verdict.rule_set), effect, tests, confirmed))
     if rows:
         columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")

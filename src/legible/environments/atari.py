@@ -76,7 +76,8 @@ class ObjectReader(FeatureReader):
         unwrapped: Any = env.unwrapped
         module = _module(self.game)
         objects = module._init_objects_ram(False)  # it has no other door without its own wrapper
-        module._detect_objects_ram(objects, unwrapped.ale.getRAM(), False)
+        # ocatari computes with bytes that grow beyond 255 and below 0, as they did before NumPy 2.
+        module._detect_objects_ram(objects, unwrapped.ale.getRAM().astype(np.int64), False)
         row: list[float] = []
         for kind, most in self.kinds:
             alike = [one for one in objects if one and one.category == kind]

@@ -24,6 +24,7 @@ from gymnasium.envs import registration
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import VectorEnv
 
+from legible.environments.game_starts import make_or_reuse
 from legible.environments.known_wrappers import make_known_wrapper, parse_wrapper
 from legible.environments.repeatable import made_repeatable
 from legible.environments.spaces import UnfitEnvironmentError
@@ -106,7 +107,7 @@ class EnvironmentSpec:
                 made = _checked(factory(**arguments), self.name)
             else:
                 _import_package(self.name)
-                made = gymnasium.make(self.name, **{"disable_env_checker": True, **arguments})
+                made = make_or_reuse(self.name, {"disable_env_checker": True, **arguments})
         made = made_repeatable(made)
         for wrapper in self.wrappers:
             if wrapper != NO_WRAPPERS:

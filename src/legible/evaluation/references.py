@@ -44,19 +44,28 @@ class Reference:
     Parameters
     ----------
     name
-        What it is called: "random play", "always SLOWER", or the name that another policy was given.
+        What it is called in tables for machines: "random play", "always SLOWER", or the name that another policy was
+        given.
     choices
         For a constant choice, the choice of every group; choices are counted through all groups.
     fingerprint
         Stands for another policy's behaviour.
     policy
         The other policy; None where its episodes are only read.
+    gerund
+        For a constant choice, what it does in words: "slowing down".
     """
 
     name: str
     choices: tuple[int, ...] = ()
     fingerprint: str = ""
     policy: Policy | None = field(default=None, compare=False, repr=False)
+    gerund: str = field(default="", compare=False)
+
+    @property
+    def words(self) -> str:
+        """What it is called for people: "random play", "always slowing down"."""
+        return f"always {self.gerund}" if self.gerund else self.name
 
     @property
     def kind(self) -> Literal["random", "constant", "policy"]:
@@ -141,7 +150,10 @@ class ReferenceChooser(CountingChooser):
 
 
 def plain_references(
-    group_names: Sequence[Sequence[str]], most_constants: int, typical: Sequence[int] = ()
+    group_names: Sequence[Sequence[str]],
+    most_constants: int,
+    typical: Sequence[int] = (),
+    gerunds: Sequence[str] = (),
 ) -> tuple[list[Reference], str]:
     """Return random play and the constant choices, and in words what was left out.
 
@@ -154,12 +166,18 @@ def plain_references(
     typical
         For every group, the choice at which it rests while a choice of another group is taken throughout; not needed
         for a single group. Choices are counted through all groups.
+    gerunds
+        What each choice does, in words; by default they are only called by their names.
     """
     groups = [group for group, names in enumerate(group_names) for _ in names]
     names = [name for names in group_names for name in names]
     spread = np.linspace(0, len(names) - 1, min(most_constants, len(names))).round().astype(int).tolist()
     constants = [
-        Reference(f"always {names[choice]}", (*typical[: groups[choice]], choice, *typical[groups[choice] + 1 :]))
+        Reference(
+            f"always {names[choice]}",
+            (*typical[: groups[choice]], choice, *typical[groups[choice] + 1 :]),
+            gerund=gerunds[choice] if gerunds else "",
+        )
         for choice in spread
     ]
     left_out = (
@@ -218,8 +236,13 @@ class QuotedReference:
 
     @property
     def name(self) -> str:
-        """What the reference is called."""
+        """What the reference is called in tables for machines."""
         return self.reference.name
+
+    @property
+    def words(self) -> str:
+        """What the reference is called for people."""
+        return self.reference.words
 
 
 @dataclass(frozen=True)

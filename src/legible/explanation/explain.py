@@ -16,7 +16,7 @@ from legible.explanation.weakness import WeaknessExplanation, stronger_rules
 from legible.features import FeatureSpace
 from legible.mining import MinedRule, Mining
 from legible.play import Experiences, stage_seeds
-from legible.rules import Rule
+from legible.rules import Rule, representative_rule
 
 
 def explain_weakness(
@@ -29,6 +29,7 @@ def explain_weakness(
     min_kept: float = 0.9,
     alpha: float = 0.05,
     objective: str = "mean",
+    told: Sequence[WeaknessGroup] = (),
 ) -> WeaknessExplanation:
     """Put one weakness into words, with whatever is at hand.
 
@@ -50,6 +51,8 @@ def explain_weakness(
         Level of the tests.
     objective
         What guidance was to raise.
+    told
+        All weaknesses that are told of: titles tell them apart.
     """
     group = weakness if isinstance(weakness, WeaknessGroup) else WeaknessGroup(weakness)
     rule_set = group.front.rule_set
@@ -62,6 +65,7 @@ def explain_weakness(
         alpha=alpha,
         objective=objective,
         others=group.others,
+        neighbours=tuple(representative_rule(other.front.rule_set) for other in told),
     )
 
 
@@ -102,7 +106,8 @@ def explain_weaknesses(
     settings = evaluation.settings
     seeds = stage_seeds(seed, "explanation", 0, settings.confirmation_episodes or settings.episodes)
     explained = []
-    for group in group_weaknesses(evaluation, experiences)[:most]:
+    groups = group_weaknesses(evaluation, experiences)
+    for group in groups[:most]:
         played: Sequence[Contribution] = ()
         if leave_out and len(group.front.rule_set) > 1:
             played = leave_one_out(setup, group.front.rule_set, seeds, run=run, on_episodes=on_episodes)
@@ -116,6 +121,7 @@ def explain_weaknesses(
                 min_kept=min_kept,
                 alpha=settings.alpha,
                 objective=settings.objective,
+                told=groups,
             )
         )
     return tuple(explained)

@@ -1,4 +1,4 @@
-"""What a study that confirmed nothing still says, and what to do next.
+"""What a study without a repair still says, and what to do next.
 
 - `Outlook`: what effect could have been seen, and what to try; `look_ahead` makes it.
 - `detectable_effect`: how large an effect must be to be probably seen.
@@ -19,7 +19,7 @@ from legible.settings import EvaluationSettings, StudySettings
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a study that confirmed nothing still says.
+    """What a study without a repair still says.
 
     Parameters
     ----------
@@ -61,8 +61,9 @@ def look_ahead(
     has_mistakes: bool,
     folder: str = "DIR",
     is_bad: bool = False,
+    better: str = "",
 ) -> Outlook:
-    """Say what effect could have been seen, and what to try next.
+    """Say what effect could have been seen where nothing is confirmed, and what to try next.
 
     Parameters
     ----------
@@ -78,10 +79,26 @@ def look_ahead(
         Of the study, for commands.
     is_bad
         Whether the policy is bad in absolute terms, or no better than a plain way to act.
+    better
+        The plain way to act that is better, if there is one.
     """
-    train = ("Train it further: it lacks more than rules can mend.",)
-    steps = _steps(settings, has_relations, has_mistakes, folder, is_constant=detectable_effect(evaluation, 0.9) == 0.0)
-    return Outlook(tuple(_seen(evaluation)), (*(train if is_bad else ()), *steps))
+    train = ["Train it further: it lacks more than rules can mend."] if is_bad else []
+    if better:
+        train.append(f"Ask whether returns are what you want: {better} has more of them than the policy.")
+    if evaluation.confirmed:
+        more = (
+            "Play more (--improvement.episodes): weaknesses are confirmed, but no composition mends them for certain."
+        )
+        return Outlook((), tuple(train or [more]))
+    steps = _steps(
+        settings,
+        has_relations,
+        has_mistakes,
+        folder,
+        is_constant=detectable_effect(evaluation, 0.9) == 0.0,
+        knows_success=bool(np.isfinite(evaluation.base.success)),
+    )
+    return Outlook(tuple(_seen(evaluation)), (*train, *steps))
 
 
 def _seen(evaluation: Evaluation) -> Iterator[str]:
@@ -109,7 +126,13 @@ def _seen(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _steps(
-    settings: StudySettings, has_relations: bool, has_mistakes: bool, folder: str, *, is_constant: bool
+    settings: StudySettings,
+    has_relations: bool,
+    has_mistakes: bool,
+    folder: str,
+    *,
+    is_constant: bool,
+    knows_success: bool,
 ) -> Iterator[str]:
     if is_constant:
         yield (
@@ -130,6 +153,7 @@ def _steps(
         yield "Write relations (--relations FILE): they carry rules over to situations in which the policy breaks them."
     if not has_mistakes:
         yield f"Look at single decisions: legible mistakes {folder}."
-    if settings.evaluation.objective == "mean":
-        yield "Ask for something else than the mean: --objective worst-tenth, median or success."
+    if settings.evaluation.objective == "mean" and not is_constant:
+        others = "worst-tenth, median or success" if knows_success else "worst-tenth or median"
+        yield f"Ask for something else than the mean: --objective {others}."
     yield "Test a suspicion of your own: --rule RULE."

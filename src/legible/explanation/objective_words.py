@@ -55,8 +55,12 @@ class ObjectiveWords:
 
     def bounds(self, effect: Effect) -> str:
         """The 95 % confidence interval of a change alone: "95 % CI +3 to +21"."""
+        return f"95 % CI {self.ends(effect)}"
+
+    def ends(self, effect: Effect) -> str:
+        """The ends of that interval: "+3 to +21"."""
         low, high = sorted(self._scaled(end) for end in (effect.low, effect.high))
-        return f"95 % CI {signed(low)} to {signed(high)}"
+        return f"{signed(low)} to {signed(high)}"
 
     def lead(self, over: Effect) -> str:
         """How much better something is than what is `over` it by that much."""

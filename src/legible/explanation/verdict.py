@@ -25,6 +25,8 @@ from legible.improvement import Improvement
 
 # Share of its steps in which a guided policy takes one choice, from which on it imitates a constant one.
 IMITATION = 0.9
+# Share of episodes that are cut off from which on that is told of a bad policy.
+MOSTLY = 0.5
 
 
 @dataclass(frozen=True)
@@ -79,16 +81,18 @@ def conclude(
     if improvement is not None and not told and not gain:
         told += _unsolved(improvement, solved)
     is_bad = bool(told)
+    if is_bad and improvement is not None:
+        told += _cut_off(improvement)
     if gain and not is_bad:
         assert improvement is not None
-        told += [_gain_with_cost(improvement, gain, groups), *_more_costs(improvement)]
+        told += [_gain_with_cost(improvement, gain, groups), *_more_costs(improvement), _other_changes(improvement)]
         told.append(_count_sentence(evaluation, groups))
     else:
-        told += [_findings_sentence(evaluation, groups, improvement, is_bad=is_bad)]
+        told += [_findings_sentence(evaluation, groups, improvement, is_bad=is_bad, solved=solved)]
         if improvement is not None:
             told += _improvement_sentences(improvement, references)
     if improvement is not None and references is not None and not is_outdone:
-        told += _how_it_stands(improvement, references)
+        told += _how_it_stands(improvement, references, says_success=not gain or is_bad)
     return Conclusion(told[0], (*told[1:], *_failures(evaluation, improvement)), is_bad)
 
 
@@ -142,6 +146,16 @@ def _what_is_bad(evaluation: Evaluation, improvement: Improvement | None, refere
     return told
 
 
+def _cut_off(improvement: Improvement) -> list[str]:
+    """Say so where most episodes of a bad policy come to no end of their own: it may wait, hover or turn in circles."""
+    base = improvement.final_blocks.base
+    share = float(base.truncated.mean())
+    if share < MOSTLY:
+        return []
+    steps = number(round(improvement.base.length))
+    return [f"It comes to no end: the step limit cuts off {percent(share)} of its episodes, which last {steps} steps."]
+
+
 def _never_succeeds(alone: Sample, improvement: Improvement | None) -> str:
     guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
     return f"The policy never succeeds in {alone.episodes} episodes{', guided or not' if guided else ''}."
@@ -164,7 +178,7 @@ def _worse_than_reference(improvement: Improvement, references: References) -> l
     if better is not None:
         told, blocks = _words_of(improvement), improvement.final_blocks
         guided = f", guided {told.of(blocks.results[-1])}" if is_guided else ""
-        returns = f"{capitalise(better.name)} {told.has} {told.of(better.result)}"
+        returns = f"{capitalise(better.words)} {told.has} {told.of(better.result)}"
         return [f"{returns}; the policy {told.has_again} {told.of(blocks.base)}{guided}."]
     plain = [reference for reference in (references.random_play, references.best_plain) if reference is not None]
     no_worse = [reference for reference in plain if reference.over_policy.mean >= 0.0]
@@ -175,22 +189,24 @@ def _worse_than_reference(improvement: Improvement, references: References) -> l
 def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:
     told = _words_of(improvement)
     own, other = told.of(improvement.final_blocks.base), told.of(plain.result)
-    returns = f"it {told.has} {own}, {plain.name} {other}"
+    returns = f"it {told.has} {own}, {plain.words} {other}"
     if plain.over_policy.mean < 0.0 and own != other:
         lead = told.lead(plain.over_policy)
-        return f"It is not certain that the policy is better than {plain.name}: {returns} ({lead})."
-    return f"The policy is no better than {plain.name}: {f'{told.both_have} {own}' if own == other else returns}."
+        return f"It is not certain that the policy is better than {plain.words}: {returns} ({lead})."
+    return f"The policy is no better than {plain.words}: {f'{told.both_have} {own}' if own == other else returns}."
 
 
-def _how_it_stands(improvement: Improvement, references: References) -> list[str]:
+def _how_it_stands(improvement: Improvement, references: References, *, says_success: bool) -> list[str]:
     """How a policy stands that is better than all plain references."""
     plain = references.best_plain
     if plain is None:
         return []
     told = _words_of(improvement)
-    base = improvement.final_blocks.base
-    alone = f"Alone, the policy {told.has} {told.of(base)}, {told.more} than random play and "
-    return [f"{alone}every constant choice: the best of them, {plain.name}, {told.has_again} {told.of(plain.result)}."]
+    base, success = improvement.final_blocks.base, improvement.base.success
+    known = told.objective.name != "success" and np.isfinite(success)
+    succeeds = f"succeeds in {percent(success)} of the episodes and " if known and says_success else ""
+    alone = f"Alone, the policy {succeeds}{told.has} {told.of(base)}, {told.more} than random play and "
+    return [f"{alone}every constant choice: the best of them, {plain.words}, {told.has_again} {told.of(plain.result)}."]
 
 
 # --- What was found, and what it is worth ----------------------------------------------------------------------------
@@ -225,6 +241,18 @@ def _more_costs(improvement: Improvement) -> list[str]:
     return [f"Also worse: {join_words([change.clause() for change in more])}."] if more else []
 
 
+def _other_changes(improvement: Improvement) -> str:
+    """What a person asks next about a gain: how often the policy succeeds then, and how often guidance loses."""
+    deployment = weigh_deployment(improvement)
+    lost = f"{percent(deployment.seeds_lost)} of the episodes return less than without guidance"
+    success = next((change for change in deployment.figures if change.name == "success"), None)
+    if success is None or success.guided is None or success.direction == "worse":
+        return f"{capitalise(lost)}."
+    if deployment.objective == "success" or success.direction != "better":
+        return f"Guided, it succeeds in {percent(success.guided.value)} of the episodes; {lost}."
+    return f"{capitalise(success.clause())}; {lost}."
+
+
 def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> str:
     """Say how many rule sets were tested and what they show, after the headline has told what they are worth."""
     tested, confirmed = len(evaluation.verdicts), len(evaluation.confirmed)
@@ -242,7 +270,12 @@ def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> 
 
 
 def _findings_sentence(
-    evaluation: Evaluation, groups: Sequence[WeaknessGroup], improvement: Improvement | None, *, is_bad: bool
+    evaluation: Evaluation,
+    groups: Sequence[WeaknessGroup],
+    improvement: Improvement | None,
+    *,
+    is_bad: bool,
+    solved: float | None = None,
 ) -> str:
     """Say what was found; a policy that is bad anyway is not told that it has no weakness."""
     tested, suspected = len(evaluation.verdicts), len(evaluation.weaknesses)
@@ -261,22 +294,36 @@ def _findings_sentence(
         asked = evaluation.confirmation_blocks is not None
         doubt = "fresh seeds confirm none" if asked else "fresh seeds have not been asked"
         what = "a weakness" if is_bad else "one"
-        lead, found = "No weakness is confirmed", f"{of_tested(suspected)} looked like {what}, but {doubt}"
+        lead, found = (
+            _beside("no weakness is confirmed", improvement, solved),
+            f"{of_tested(suspected)} looked like {what}, but {doubt}",
+        )
     else:
         told = ObjectiveWords(evaluation.settings.objective)
         verb = told.better
         none = f"none of the {tested} rule sets tested {verb}s" if tested > 1 else f"{of_tested(1)} does not {verb}"
-        always = _always_the_same(improvement)
-        lead = f"No weakness was found, and {always}" if always else "No weakness was found"
+        lead = _beside("no weakness was found", improvement, solved)
         found = f"{none} the {told.words} for certain"
     return f"{capitalise(found)}." if is_bad and not confirmed else f"{lead}: {found}."
 
 
-def _always_the_same(improvement: Improvement | None) -> str:
-    """Say what the policy returns where that is the same in every episode: often the most that there is."""
-    if improvement is None or np.ptp(improvement.final_blocks.base.played.returns) > 0.0:
-        return ""
-    return f"the policy returns {number(improvement.base.mean)} in every episode"
+def _beside(finding: str, improvement: Improvement | None, solved: float | None) -> str:
+    """Say that nothing was found, after how good the policy is where that is known in absolute terms.
+
+    A policy that returns the same in every episode often has the most that there is.
+    """
+    if improvement is None:
+        return capitalise(finding)
+    own, returns = number(improvement.base.mean), improvement.final_blocks.base.played
+    is_solved = solved is not None and figure_of(find_objective("mean"), returns).low >= solved
+    which = f" (solved is {number(solved)})" if is_solved else ""
+    if np.ptp(returns.returns) == 0.0:
+        return f"The policy returns {own} in every episode{which}, and {finding}"
+    return (
+        f"The policy solves the environment, with {own} on average{which}, and {finding}"
+        if is_solved
+        else capitalise(finding)
+    )
 
 
 def _rules(improvement: Improvement) -> str:
@@ -310,7 +357,7 @@ def _beside_best(improvement: Improvement, references: References | None) -> lis
         return []
     told, over = _words_of(improvement), best.over_guided
     doubt = "" if over.mean >= 0.0 else f" (the difference, {told.lead(over)}, may be chance)"
-    no_better = f"That is no better than {best.name}, which {told.has} {told.of(best.result)}{doubt}, and no repair"
+    no_better = f"That is no better than {best.words}, which {told.has} {told.of(best.result)}{doubt}, and no repair"
     if imitated_reference(improvement, references) is None:
         return [f"{no_better}."]
     share = percent(_share_taken(improvement, best))

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -16,18 +16,21 @@ from legible.explanation.contributions import Contribution
 from legible.explanation.knowledge import Knowledge, summarise_knowledge
 from legible.explanation.objective_words import ObjectiveWords
 from legible.features import FeatureSpace
-from legible.formatting import capitalise, in_words, join_words, p_value, percent
+from legible.formatting import capitalise, in_words, join_words, p_value, percent, quoted
 from legible.mining import MinedRule
 from legible.rules import (
+    Mood,
     Rule,
     RuleSet,
     action_words,
+    describe_likewise,
     describe_rule,
     describe_rule_briefly,
     describe_rule_set,
     representative_rule,
 )
 
+_ORIGINS = {"searched": "the searched rule", "yours": "your rule"}
 Cause = Literal["generalisation", "rule", "both", "unclear"]
 """What guidance mends: the policy does not generalise its rule, does not keep it, both, or one cannot tell."""
 
@@ -77,6 +80,8 @@ class WeaknessExplanation:
         What guidance was to raise.
     others
         Rule sets that change the same states: they show the same weakness.
+    neighbours
+        The first rules of all weaknesses that are told of: titles tell them apart.
     """
 
     verdict: Verdict
@@ -87,6 +92,7 @@ class WeaknessExplanation:
     alpha: float = 0.05
     objective: str = "mean"
     others: tuple[Verdict, ...] = ()
+    neighbours: tuple[Rule, ...] = ()
 
     @property
     def rule_set(self) -> RuleSet:
@@ -104,17 +110,48 @@ class WeaknessExplanation:
         return describe_rule_set(self.rule_set, self.space, "advice")
 
     @property
+    def likewise(self) -> str:
+        """For what else than its first rule the set speaks, to follow it; empty where there is nothing."""
+        return describe_likewise(self.rule_set, self.space)
+
+    @property
+    def in_short(self) -> str:
+        """What should be done, and how often the policy does otherwise."""
+        kept = sorted(k.kept for k in self.knowledge if k.status != "unseen")
+        told = [f"{capitalise(self.advice)}."]
+        if kept:
+            least, most = percent(1.0 - kept[-1]), percent(1.0 - kept[0])
+            share = least if least == most else f"{least} to {most}"
+            told.append(f"Left alone, it does otherwise in {share} of such states.")
+        if self._is_mined and self.cause == "generalisation":
+            told.append("It keeps to this where it was mined, and has not carried it over.")
+        return " ".join(told)
+
+    @property
     def headline(self) -> str:
         """The weakness in a line, to follow "the policy": its title, and where the rule is known and where not."""
         return f"{self.title}: {self.knowledge_summary}" if self.knowledge_summary else self.title
 
     @property
     def title(self) -> str:
-        """The habit in about 15 words, or that the policy does not have it: a rule may be the user's, or a source's."""
+        """What is weak, with the rule in about 15 words; the policy need not have it: it may be found or given."""
+        return self._say_weakness(
+            lambda rule, mood: describe_rule_briefly(rule, self.space, mood, neighbours=self.neighbours)
+        )
+
+    @property
+    def full_title(self) -> str:
+        """The title with the whole rule."""
+        return self._say_weakness(lambda rule, mood: describe_rule(rule, self.space, mood))
+
+    def _say_weakness(self, describe: Callable[[Rule, Mood], str]) -> str:
         rule = representative_rule(self.rule_set)
         if not self._is_habit(rule):
-            return f"does not always keep to “{describe_rule_briefly(rule, self.space, 'advice')}”"
-        return describe_rule_briefly(rule, self.space)
+            return f"does not always keep to {quoted(describe(rule, 'advice'))}"
+        if not self.verdict.is_confirmed:
+            return describe(rule, "habit")
+        lacks = "not in related situations" if self.cause == "generalisation" else "not always"
+        return f"{describe(rule, 'habit')}, but {lacks}"
 
     @property
     def _is_mined(self) -> bool:
@@ -213,7 +250,7 @@ class WeaknessExplanation:
         effect = confirmation.effect
         change = f"{change} {told.interval(effect)}"
         if confirmation.is_too_rare:
-            return f"{change}; too rare to tell: it changed {effect.changed} of {effect.seeds} episodes on fresh seeds."
+            return f"{change}; too few changed episodes to tell: {effect.changed} of {effect.seeds} on fresh seeds."
         if self.verdict.is_confirmed:
             return f"{change}, confirmed on fresh seeds ({p_value(confirmation.q, 'q')})."
         broken = [check.constraint for check in confirmation.constraints if not check.is_kept]
@@ -232,7 +269,8 @@ class WeaknessExplanation:
             "nothing" if effect is None else told.interval(effect)
             for effect in (confirmation.of_rule, confirmation.of_generalisation)
         )
-        first = "the mined rule alone" if self._is_mined else "the first rule alone"
+        origin = "the mined rule" if self._is_mined else _ORIGINS.get(self.verdict.source, "the rule that it came from")
+        first = f"{origin} alone"
         if self.cause == "generalisation":
             lead = "The policy has not carried its rule over: " if self._is_mined else ""
             shows = (
@@ -272,7 +310,7 @@ class WeaknessExplanation:
         names = action_words([rule.action for rule in rules], self.space)
         if len(names) == len(rules):
             return {rule: f"for {names[rule.action]}" for rule in rules}
-        return {rule: f"“{describe_rule(rule, self.space, 'advice')}”" for rule in rules}
+        return {rule: quoted(describe_rule(rule, self.space, "advice")) for rule in rules}
 
     def _frequency_sentence(self) -> str:
         sample = self.verdict.sample

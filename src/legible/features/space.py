@@ -124,7 +124,7 @@ class Action:
     @property
     def label(self) -> str:
         """The words for people, or the name where there are none."""
-        return self.words or f"do {self.name}"
+        return self.words or f"do “{self.name}”"
 
 
 @dataclass(frozen=True)

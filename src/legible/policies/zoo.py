@@ -22,7 +22,7 @@ class ZooError(LegibleError):
 def zoo_folder() -> Path:
     """Return the folder in which the zoo's policies lie."""
     named = os.environ.get("LEGIBLE_ZOO")
-    for folder in (Path(named),) if named else (_BESIDE, _INSIDE):
+    for folder in (Path(named),) if named else (_INSIDE, _BESIDE):
         if folder.is_dir():
             return folder
     raise ZooError(f"there is no zoo at {named or _INSIDE}; set LEGIBLE_ZOO to the folder of a checkout's zoo.")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from legible import formatting
 from legible.files import write_text
@@ -81,12 +82,27 @@ def template_environment() -> jinja2.Environment:
     for name in ("number", "signed", "percent", "p_value", "with_error", "counted", "capitalise", "unbroken"):
         environment.filters[name] = _filter(getattr(formatting, name))
     environment.filters["numbered"] = lambda rows: list(enumerate(rows, start=1))
+    environment.filters["with_options"] = _with_options
+    environment.filters["figure_cell"] = _figure_cell
     return environment
 
 
 def _filter(write: Callable[..., str]) -> Callable[..., str]:
     """Make a filter of the template: text in which figures and their percent signs stay on one line."""
     return lambda *arguments: formatting.unbroken(write(*arguments))
+
+
+def _figure_cell(text: str) -> Markup:
+    """A figure with its interval, "599 (566 to 633)", which breaks at most between the two."""
+    figure, bracket, interval = formatting.unbroken(text).partition(" (")
+    return Markup('{}<span class="whole">{}</span>').format(
+        f"{figure} " if bracket else figure, bracket.strip() + interval
+    )
+
+
+def _with_options(sentence: str) -> Markup:
+    """A sentence in which options, such as --search.budget, are set as code that stays on one line."""
+    return Markup(re.sub(r"--[a-z][a-z.-]*[a-z]", r'<code class="whole">\g<0></code>', str(escape(sentence))))
 
 
 def asset(name: str) -> Markup:

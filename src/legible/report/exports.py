@@ -96,7 +96,7 @@ def write_plots(findings: Findings, folder: Path) -> None:
     """Write ``returns.png``, ``p-values.png``, ``effects.png``, ``composition.png`` and ``importances.png``."""
     study, space, evaluation = findings.study, findings.study.space, findings.evaluation
     tested = sum(verdict.confirmation is not None for verdict in evaluation.verdicts)
-    returns = {entry.name: entry.result.played.returns for entry in findings.returns}
+    returns = {entry.words: entry.result.played.returns for entry in findings.returns}
     _save(folder / "returns.png", lambda ax: plot_returns(returns, ax))
     _save(folder / "p-values.png", lambda ax: plot_p_values(evaluation, ax))
     _save(folder / "effects.png", lambda ax: plot_effects(evaluation, space, ax), min(MOST_ROWS, tested))

@@ -51,6 +51,7 @@ class Findings:
     improvement: Improvement
     references: References
     is_repair: bool
+    no_repair: str
     final_seeds: tuple[int, ...]
     returns: tuple[PolicyReturns, ...]
     histograms: Histograms
@@ -99,14 +100,15 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         improvement=improvement,
         references=references,
         is_repair=is_repair(improvement, references),
+        no_repair=_no_repair(improvement, references),
         final_seeds=improvement.final_blocks.seeds,
         returns=returns,
         histograms=histograms(
-            {entry.name: entry.result.played.returns for entry in returns if entry.kind != "reference"},
-            {entry.name: entry.sample.mean for entry in returns if entry.kind == "reference"},
+            {entry.words: entry.result.played.returns for entry in returns if entry.kind != "reference"},
+            {entry.words: entry.sample.mean for entry in returns if entry.kind == "reference"},
         ),
         seeds_won=seeds_won(improvement.final_blocks),
-        figures=_by_policy(improvement.figure_rows({e.name: e.result for e in study.references.quoted})),
+        figures=_by_policy(improvement.figure_rows({e.words: e.result for e in study.references.quoted})),
         cards=tuple(card for card in cards if card.is_sure),
         doubtful_cards=tuple(card for card in cards if not card.is_sure),
         effect_scale=interval_scale(effects or [improvement.effect]),
@@ -138,6 +140,13 @@ def _with_weaknesses(replays: Sequence[Any], cards: Sequence[WeaknessCard], stud
     for replay in replays:
         texts = replay.get("texts", ())
         yield {**replay, "weaknesses": [numbers.get(text, 0) for text in texts]}
+
+
+def _no_repair(improvement: Improvement, references: References) -> str:
+    """Why guidance is not worth using, where it is not."""
+    if improvement.effect.low <= 0.0:
+        return "that it helps is not certain"
+    return f"{references.best.words} does as well or better" if references.best is not None else ""
 
 
 def _by_policy(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

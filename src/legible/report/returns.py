@@ -16,12 +16,19 @@ from legible.study import Study
 
 @dataclass(frozen=True)
 class PolicyReturns:
-    """The returns of one policy in the chart of distributions; `kind` is "alone", "guided" or "reference"."""
+    """The returns of one policy in the chart of distributions; `kind` is "alone", "guided" or "reference".
+
+    `name` heads its column in files, `words` are for people.
+    """
 
     name: str
     kind: str
     result: UnitResult
     sample: Sample
+    words: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", self.words or self.name)
 
 
 def policy_returns(study: Study) -> Iterator[PolicyReturns]:
@@ -31,7 +38,7 @@ def policy_returns(study: Study) -> Iterator[PolicyReturns]:
     if final.setup.treatments:
         yield PolicyReturns("guided", "guided", final.guided(0), Sample.of(final.guided(0)))
     for entry in study.references.quoted:
-        yield PolicyReturns(entry.name, "reference", entry.result, entry.sample)
+        yield PolicyReturns(entry.name, "reference", entry.result, entry.sample, entry.words)
 
 
 def seeds_won(final: PlayedBlocks) -> tuple[float, float, float] | None:

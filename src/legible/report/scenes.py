@@ -152,16 +152,24 @@ class RoadScene:
         self._moments.append(row)
 
     def _numbers(self, traffic: Any, observation: NDArray[Any]) -> dict[int, int]:
-        """Which vehicle is in which row of the observation; one that is cut off at the edge has no number."""
+        """Which vehicle is in which row of the observation.
+
+        Distances are cut off at 1: of such a one only the direction is known, and a vehicle has its number only where
+        no other one fits as well.
+        """
         found: dict[int, int] = {}
-        dx, dy = traffic.x - traffic.x[traffic.ego], traffic.y - traffic.y[traffic.ego]
+        away = np.stack([traffic.x - traffic.x[traffic.ego], traffic.y - traffic.y[traffic.ego]])
         for number, (there, along, across, metres) in self._rows.items():
-            seen = observation[[along, across]]
-            if not observation[there] or (np.abs(seen) >= 1.0).any():
+            seen, scale = observation[[along, across]], np.array(metres)
+            is_cut = np.abs(seen) >= 1.0
+            if not observation[there] or is_cut.all():
                 continue
-            off = np.hypot(dx - metres[0] * seen[0], dy - metres[1] * seen[1])
+            # How far a vehicle is from where the observation has it; beyond the edge is where it has what is cut off.
+            short = np.sign(seen)[:, None] * ((scale * seen)[:, None] - away)
+            off = np.hypot(*np.where(is_cut[:, None], np.maximum(short, 0.0), short))
             off[traffic.ego] = np.inf
-            if off.min() < NEAR_ENOUGH:
+            near = np.flatnonzero(off < NEAR_ENOUGH)
+            if len(near) == 1 or (len(near) and not is_cut.any()):
                 found[int(off.argmin())] = number
         return found
 

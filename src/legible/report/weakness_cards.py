@@ -45,6 +45,7 @@ class WeaknessCard:
     full: str
     origin: str
     mined: str
+    mined_words: str
     sentences: tuple[str, ...]
     rules: tuple[RuleLine, ...]
     effects: tuple[tuple[str, Effect], ...]
@@ -80,6 +81,7 @@ def explain_shown(study: Study) -> list[WeaknessExplanation]:
             min_kept=study.settings.mining.min_accuracy,
             alpha=study.settings.evaluation.alpha,
             objective=study.settings.evaluation.objective,
+            told=study.weaknesses,
         )
         for group in study.weaknesses[:MOST_WEAKNESSES]
     ]
@@ -108,15 +110,22 @@ def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) 
     return WeaknessCard(
         explanation=found,
         title=capitalise(found.title),
-        full="" if found.title == found.habit else found.habit,
+        full="" if found.title == found.full_title else found.full_title,
         origin="Mined" if is_mined else f"Source: {found.verdict.found_by}," if found.verdict.found_by else "Given",
         mined="" if found.rule_set.source is None else found.rule_set.source.text(study.space),
+        mined_words=_source_words(found, study),
         sentences=tuple(found.sentences()),
         rules=tuple(sorted(lines, key=lambda line: not line.matters)[:MOST_LINES]),
         effects=tuple(_effects(found.verdict)),
         replay=replay,
         joined=_joined(found, study),
     )
+
+
+def _source_words(found: WeaknessExplanation, study: Study) -> str:
+    """The rule that a set was generalised from in words, where it is none of the set."""
+    source = found.rule_set.source
+    return "" if source is None or source in found.rule_set.rules else describe_rule(source, study.space, "advice")
 
 
 def _joined(found: WeaknessExplanation, study: Study) -> int | None:
@@ -132,6 +141,6 @@ def _effects(verdict: Verdict) -> Iterator[tuple[str, Effect]]:
     yield "all rules of the set", verdict.confirmation.effect
     if len(verdict.rule_set) > 1:
         if verdict.confirmation.of_rule is not None:
-            yield "its first rule alone", verdict.confirmation.of_rule
+            yield "the rule it came from, alone", verdict.confirmation.of_rule
         if verdict.confirmation.of_generalisation is not None:
             yield "what generalising adds", verdict.confirmation.of_generalisation

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from legible.rules.rule import CompiledRules, Condition, Polarity, Rule, RuleError, RuleSet, parse_rule, triggers
 from legible.rules.wording import (
+    Mood,
     action_words,
+    describe_likewise,
     describe_rule,
     describe_rule_briefly,
     describe_rule_set,
@@ -17,11 +19,13 @@ from legible.rules.wording import (
 __all__ = [
     "CompiledRules",
     "Condition",
+    "Mood",
     "Polarity",
     "Rule",
     "RuleError",
     "RuleSet",
     "action_words",
+    "describe_likewise",
     "describe_rule",
     "describe_rule_briefly",
     "describe_rule_set",

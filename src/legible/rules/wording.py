@@ -3,7 +3,8 @@
 - `describe_rule`: "avoids going north when north is a wall", or as advice: "do not go north when north is a wall".
 - `describe_rule_briefly`: the same in about 15 words, for titles; `rule_parts`: what it asks for and each condition.
 - `describe_condition`, `describe_conditions`: the part after "when".
-- `describe_rule_set`: a rule with what it generalises to; `representative_rule`: the rule that a set is described by.
+- `describe_rule_set`: a rule with what it generalises to; `describe_likewise`: only the latter;
+  `representative_rule`: the rule that a set is described by.
 - `gerund`, `third_person`: "go north" as "going north" and "goes north".
 """
 
@@ -26,6 +27,10 @@ _IRREGULAR = {"be": ("being", "is"), "have": ("having", "has")}
 _NEGATION = re.compile(r"\b(?:not|no|nothing)\b")
 _PREPOSITION = re.compile(r"(?:to|into|with|at|on|by|for|from) ")
 _COUNT = "the number of "
+# Words that an action and a condition may share without speaking of the same.
+_SMALL_WORDS = frozenset(
+    ("a", "an", "and", "at", "by", "in", "into", "is", "no", "not", "of", "on", "the", "to", "with")
+)
 # Ends of intervals below this are 0 for people: a velocity of a millionth is none.
 _NEAR_ZERO = 1e-5
 
@@ -94,7 +99,7 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
     is_least = feature.least is not None and condition.low < feature.least == condition.high
     only = feature.least if is_least else condition.value
     if only is not None:
-        return feature.values.get(only) or f"{feature.label} is {number(only)}"
+        return feature.values.get(only) or _describe_value(only, feature)
     if feature.sides:
         return _describe_sides(condition, feature)
     if feature.label.startswith(_COUNT) and not feature.sentinels:
@@ -102,6 +107,16 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
     # A sentinel is no number: "at most 3" must not silently include "none left".
     special = [feature.values[value] for value in inside if value in feature.sentinels]
     return join_words([f"{feature.words or feature.name} is {_range(condition, feature)}", *special], "or")
+
+
+def _describe_value(value: float, feature: Feature) -> str:
+    """Say what a feature is, in its unit where that is known.
+
+    >>> _describe_value(0.5, Feature("v", words="the speed", unit="m/s", scale=40.0))
+    'the speed is 20 m/s'
+    """
+    scaled = number((feature.scale or 1.0) * value)
+    return f"{feature.words or feature.name} is {scaled} {feature.unit}".rstrip()
 
 
 def _describe_sides(condition: Condition, feature: Feature) -> str:
@@ -308,25 +323,50 @@ def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
     return f"always {third_person(action)}" if rule.polarity == "+" else f"never {third_person(action)}"
 
 
-def describe_rule_briefly(rule: Rule, space: FeatureSpace, mood: Mood = "habit", most_words: int = 15) -> str:
+def describe_rule_briefly(
+    rule: Rule, space: FeatureSpace, mood: Mood = "habit", most_words: int = 15, neighbours: Iterable[Rule] = ()
+) -> str:
     """Say a rule in about so many words: some of its conditions, and how many more there are.
 
-    What there is tells more than what there is not, so conditions in the positive come first.
+    What tells it from its neighbours is always said. Of the rest, conditions that share a word with the action ("west")
+    say most about it, then those in the positive: what there is tells more than what there is not.
 
+    Parameters
+    ----------
+    rule, space, mood
+        As for `describe_rule`.
+    most_words
+        About how many words there may be.
+    neighbours
+        Rules that are told beside it, itself or not.
+
+    Examples
+    --------
     >>> from legible.environments.pacman.features import pacman_features
     >>> from legible.rules import parse_rule
     >>> space = pacman_features(2)
     >>> rule = parse_rule("+East <- not ghost0.scared & food.east & open.east & pacman.x <= 3", space)
     >>> describe_rule_briefly(rule, space)
     'goes east when the path to the closest food starts east and east is open (and two more conditions)'
+    >>> other = parse_rule("+East <- ghost0.scared & food.east & open.east & pacman.x <= 3", space)
+    >>> describe_rule_briefly(rule, space, neighbours=[other])
+    'goes east when ghost 0 is not scared (and three more conditions)'
     """
     whole = describe_rule(rule, space, mood)
     phrases = [_describe_with_presence(c, rule.conditions, space) for c in rule.conditions]
-    told = [(bool(_NEGATION.search(phrase)), i) for i, phrase in enumerate(phrases) if phrase]
+    about = set(space.actions[rule.action].label.split()[1:]) - _SMALL_WORDS
+    told = [
+        (about.isdisjoint(phrase.split()), bool(_NEGATION.search(phrase)), i)
+        for i, phrase in enumerate(phrases)
+        if phrase
+    ]
     if len(whole.split()) <= most_words or len(told) < 2:
         return whole
-    order = [i for _, i in sorted(told)]
-    for count in range(len(order) - 1, 0, -1):
+    by_worth = [i for *_, i in sorted(told)]
+    telling = _telling_conditions(rule, by_worth, neighbours)
+    order = [*telling, *(i for i in by_worth if i not in telling)]
+    text = whole
+    for count in range(len(order) - 1, max(len(telling), 1) - 1, -1):
         # Conditions without words of their own, such as that a vehicle is there, stay with those that need them.
         silent = [i for i, phrase in enumerate(phrases) if not phrase]
         chosen = [*order[:count], *(i for i in silent if _is_needed(rule, i, order[:count], space))]
@@ -336,6 +376,21 @@ def describe_rule_briefly(rule: Rule, space: FeatureSpace, mood: Mood = "habit",
         if len(text.split()) <= most_words + 4:  # the words in brackets are read at a glance
             break
     return text
+
+
+def _telling_conditions(rule: Rule, order: Sequence[int], neighbours: Iterable[Rule]) -> list[int]:
+    """Find few conditions that no neighbour with the same advice has all of; of equals, the first in `order`."""
+    left = [
+        set(other.conditions) for other in neighbours if (other.polarity, other.action) == (rule.polarity, rule.action)
+    ]
+    found: list[int] = []
+    while True:
+        told_from = {i: sum(rule.conditions[i] not in other for other in left) for i in order if i not in found}
+        best = max(told_from, key=told_from.__getitem__, default=None)
+        if best is None or not told_from[best]:
+            return found
+        found.append(best)
+        left = [other for other in left if rule.conditions[best] in other]
 
 
 def rule_parts(rule: Rule, space: FeatureSpace) -> tuple[str, list[tuple[str, tuple[Condition, ...]]]]:
@@ -389,7 +444,16 @@ def describe_rule_set(rule_set: RuleSet, space: FeatureSpace, mood: Mood = "habi
         return text
     if rule_set.source is None:
         return "; ".join([text, *(describe_rule(rule, space, mood) for rule in others)])
-    return f"{text}; likewise {_describe_others(first, others, space)}"
+    return f"{text}; {describe_likewise(rule_set, space)}"
+
+
+def describe_likewise(rule_set: RuleSet, space: FeatureSpace) -> str:
+    """Say for what else than its first rule a generalised set speaks: "likewise for east"; empty for a single rule."""
+    first = representative_rule(rule_set)
+    others = [rule for rule in rule_set.rules if rule != first]
+    if not others or rule_set.source is None:
+        return ""
+    return f"likewise {_describe_others(first, others, space)}"
 
 
 def representative_rule(rule_set: RuleSet) -> Rule:

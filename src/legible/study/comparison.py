@@ -150,7 +150,9 @@ class Comparison:
     def _name(self, one: ComparedRuleSet) -> str:
         if one.is_composition:
             return f"All that the study composed: {counted(len(one.rule_set), 'rule')}"
-        return capitalise(describe_rule_briefly(representative_rule(one.rule_set), self.space, "advice"))
+        neighbours = [representative_rule(other.rule_set) for other in self.rule_sets if not other.is_composition]
+        rule = representative_rule(one.rule_set)
+        return capitalise(describe_rule_briefly(rule, self.space, "advice", neighbours=neighbours))
 
     def paragraphs(self, most: int = 8) -> list[tuple[str, list[str]]]:
         """What the policies do, in words: titles, each with some sentences; nothing where they are one and the same."""

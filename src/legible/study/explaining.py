@@ -132,9 +132,10 @@ class ExplainsWeaknesses:
 
     @property
     def outlook(self) -> Outlook | None:
-        """What could have been seen and what to try next; None where a weakness is confirmed or guidance helps."""
-        if any(group.is_confirmed for group in self.weaknesses) or is_repair(self.improvement, self.references):
+        """What could have been seen where nothing is confirmed, and what to try next; None where guidance helps."""
+        if is_repair(self.improvement, self.references):
             return None
+        best = self.references.best_plain
         return look_ahead(
             self.evaluation,
             self.settings,
@@ -142,4 +143,5 @@ class ExplainsWeaknesses:
             has_mistakes=self.has_mistakes,
             folder=str(self.folder),
             is_bad=self.conclusion.is_bad,
+            better=best.words if best is not None and best.beats_policy else "",
         )

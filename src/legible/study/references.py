@@ -20,6 +20,7 @@ from legible.evaluation.references import plain_references
 from legible.files import DamagedFileError, read_json, write_json
 from legible.play import STAGES, Experiences, Known, check_policy, on_rows
 from legible.policies import Policy, with_choices
+from legible.rules import gerund
 from legible.study.fingerprint import fingerprint_of
 from legible.study.inputs import found_again, load_policy_for
 
@@ -54,7 +55,9 @@ def compare_with_references(study: Study, others: Sequence[Reference]) -> Refere
 def _plain_references(study: Study) -> tuple[list[Reference], str]:
     space = study.space
     names = [space.action_names[group.choices] for group in space.groups]
-    return plain_references(names, study.settings.references.most_constants, _typical_choices(study.experiences))
+    gerunds = [gerund(action.label) for action in space.actions]
+    most = study.settings.references.most_constants
+    return plain_references(names, most, _typical_choices(study.experiences), gerunds)
 
 
 def _typical_choices(experiences: Experiences) -> list[int]:

@@ -1,0 +1,125 @@
+"""Atari games that need not be loaded again: the emulator takes as long for it as for hundreds of steps.
+
+- `make_or_reuse`: makes an environment; a game, or one that was closed, is in a `RememberedStarts`.
+
+The emulator loads a game when it is made and with every seed. Rule sets are compared on the same seeds, so that most
+starts are asked for again and again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import hashlib
+import pickle
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+
+Env: TypeAlias = gymnasium.Env[Any, Any]
+
+MOST_STARTS = 4096
+"""Starts that a process remembers, each some 15 kB; the one that was asked for the longest ago goes first."""
+MOST_IDLE = 64
+"""Games that a process keeps for those who ask next."""
+_WITHOUT_STATE = ("PassiveEnvChecker", "OrderEnforcing", "TimeLimit")  # once an episode begins
+
+
+@dataclass(frozen=True)
+class _Start:
+    """A game after a start with a seed: the emulator's state, the generator, a digest of what is shown."""
+
+    emulator: bytes
+    generator: np.random.Generator
+    seed: Any
+    shown: bytes
+    info: dict[str, Any]
+
+
+_starts: OrderedDict[tuple[str, int], _Start] = OrderedDict()
+_idle: dict[str, list[Env]] = {}
+atexit.register(_idle.clear)  # emulators do not outlive their library
+
+
+class RememberedStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A game whose starts are those of the emulator, to the bit, the second time without loading it.
+
+    Parameters
+    ----------
+    env
+        The game as Gymnasium makes it.
+    key
+        What it was made of.
+    """
+
+    def __init__(self, env: Env, key: str) -> None:
+        super().__init__(env)
+        self._key, self._open = key, True
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        if seed is None:
+            return self.env.reset(options=options)
+        inner: Any = self.unwrapped
+        key = (self._key, int(seed))
+        known = _starts.get(key)
+        if known is not None:
+            _starts.move_to_end(key)
+            observation, _ = self.env.reset(options=options)  # forgets the last action, which is in no copied state
+            # The screen is not copied either: where starts look different, it would be that of another.
+            if _digest(observation) == known.shown:
+                inner.restore_state(pickle.loads(known.emulator))
+                inner._np_random, inner._np_random_seed = copy.deepcopy(known.generator), known.seed
+                return observation, dict(known.info)
+        observation, info = self.env.reset(seed=seed, options=options)
+        emulator = pickle.dumps(inner.clone_state(include_rng=True))
+        generator = copy.deepcopy(inner._np_random)
+        _starts[key] = _Start(emulator, generator, inner._np_random_seed, _digest(observation), dict(info))
+        if len(_starts) > MOST_STARTS:
+            _starts.popitem(last=False)
+        return observation, info
+
+    def close(self) -> None:
+        """Leave the game to those who ask next."""
+        if self._open:
+            self._open = False
+            idle = _idle.setdefault(self._key, [])
+            if sum(map(len, _idle.values())) < MOST_IDLE:
+                idle.append(self.env)
+            else:
+                self.env.close()
+
+
+def _digest(observation: Any) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(observation), digest_size=16).digest()
+
+
+def make_or_reuse(name: str, arguments: Mapping[str, Any]) -> Env:
+    """Make an environment that Gymnasium knows; an Atari game, of which one that was closed is taken, remembers starts.
+
+    Parameters
+    ----------
+    name
+        Its id.
+    arguments
+        For ``gymnasium.make``.
+    """
+    key = f"{name} {sorted(arguments.items())!r}"
+    if _idle.get(key):
+        return RememberedStarts(_idle[key].pop(), key)
+    made = gymnasium.make(name, **arguments)
+    return RememberedStarts(made, key) if _is_game(made) and made.render_mode is None else made
+
+
+def _is_game(env: Env) -> bool:
+    """Whether an environment is an Atari game with nothing around it that an episode could leave a trace in."""
+    inner: Any = env.unwrapped
+    around: Any = env
+    while isinstance(around, gymnasium.Wrapper) and type(around).__name__ in _WITHOUT_STATE:
+        around = around.env
+    shows_array = isinstance(inner.observation_space, gymnasium.spaces.Box)
+    return around is inner and shows_array and type(inner).__module__.startswith("ale_py.")
