@@ -471,4 +471,6 @@ def test_what_was_gained_in_a_sentence() -> None:
         "Four rules take the mean return from 5 to 5.5 (+0.5, 95 % CI −0.5 to +1.5), which may be chance."
     )
     assert gained(effect(-4.0)).text.endswith("(−4, 95 % CI −5 to −3) on fresh seeds; do not use them.")
-    assert gained(effect(0.0), ()).text.endswith("No composition of rules did better than the policy alone.")
+    assert gained(effect(0.0), ()).text.endswith(
+        "No composition of rules did better than the policy alone beyond chance."
+    )
