@@ -151,11 +151,11 @@ def test_a_policy_that_a_constant_choice_beats_is_told_so_first(tmp_path) -> Non
     study = road_study(tmp_path, 0.3)
     study.run(report=False)
     text = verdict_sentence(study.evaluation, study.improvement, study.references)
-    assert text.startswith("Always Brake returns 10; the policy returns ")
+    assert text.startswith("Always doing “Brake” returns 10; the policy returns ")
     assert "No weakness" not in text
     page = write_report(study).read_text(encoding="utf-8")
-    assert "Always Brake returns 10; the policy returns " in page
-    assert "best reference, always Brake" in page
+    assert "Always doing “Brake” returns 10; the policy returns " in page
+    assert "best reference, always doing “Brake”" in page
     rows = (tmp_path / "plots" / "references.csv").read_text(encoding="utf-8").splitlines()
     assert rows[0].startswith("name,mean,error,low,high,success,episodes,")
     assert [row.split(",")[0] for row in rows[1:]] == ["random play", "always Go", "always Brake", "always Wait"]
@@ -176,10 +176,10 @@ def test_guidance_that_only_brakes_imitates_it(tmp_path) -> None:
     assert study.improvement.effect.low > 0
     assert study.improvement.choice_shares.tolist() == [0.0, 1.0, 0.0]
     text = verdict_sentence(study.evaluation, study.improvement, study.references)
-    assert text.startswith("Always Brake returns 10; the policy returns ")
+    assert text.startswith("Always doing “Brake” returns 10; the policy returns ")
     assert text.endswith(
-        "That is no better than always Brake, which returns 10, and no repair: it imitates it, with this choice in "
-        "100 % of its steps."
+        "That is no better than always doing “Brake”, which returns 10, and no repair: it imitates it, with this "
+        "choice in 100 % of its steps."
     )
 
 
@@ -187,7 +187,7 @@ def test_the_policy_of_the_best_choice_is_not_called_without_weakness(tmp_path) 
     study = road_study(tmp_path, 2.0)
     study.run(report=False)
     text = verdict_sentence(study.evaluation, study.improvement, study.references)
-    assert text.startswith("The policy is no better than always Brake: both return 10. ")
+    assert text.startswith("The policy is no better than always doing “Brake”: both return 10. ")
 
 
 def test_the_file_of_other_policies_is_plain_data(tmp_path, policy_file) -> None:
