@@ -110,6 +110,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evaluation/changed.py": ("tests/evaluation/test_changed.py", "tests/evaluation/test_null_worlds.py"),
     "evaluation/changes.py": ("tests/evaluation/test_racing.py", "tests/evaluation/test_memory.py"),
     "evaluation/confirmation.py": (
+        "tests/evaluation/test_confirmation.py",
         "tests/evaluation/test_racing.py",
         "tests/evaluation/test_candidates.py",
         "tests/evaluation/test_changed.py",

@@ -11,7 +11,7 @@ from legible.environments import EnvironmentSpec, map_features, with_features
 from legible.errors import LegibleError
 from legible.evaluation.baselines import RandomTestChooser, random_tests
 from legible.evaluation.recorded import ROWS, STEPS, EpisodeRecord, RecordedEpisodes, _same, find_repetition
-from legible.evaluation.units import UNGUIDED, LoneEpisode, Setup, Unit, _rows, usual_rows
+from legible.evaluation.units import UNGUIDED, LoneEpisode, Setup, Unit, _rows, record_alone, record_unit, usual_rows
 from legible.play import on_rows
 from legible.policies import load_policy
 from legible.settings import PlaySettings
@@ -39,7 +39,7 @@ def test_recorded_units_are_no_larger_than_can_run_side_by_side(unit_episodes: i
     assert lots == sizes
 
 
-def recording(returns: list[float], scores: list[float]) -> RecordedEpisodes:
+def recorded(returns: list[float], scores: list[float]) -> RecordedEpisodes:
     """Episodes of one step."""
     rows = len(returns)
     seen = np.array(scores, np.float32)[:, None]
@@ -58,8 +58,8 @@ def recording(returns: list[float], scores: list[float]) -> RecordedEpisodes:
 )
 def test_what_is_the_same_the_other_way_round(returns: list[float], scores: list[float], same: bool) -> None:
     """Where a policy has no scores, or an episode failed, both recordings have nothing."""
-    first = recording([1.0, 2.0, np.nan], [0.5, np.nan, 0.7])
-    assert _same(first, recording(returns[::-1], scores[::-1])) == same
+    first = recorded([1.0, 2.0, np.nan], [0.5, np.nan, 0.7])
+    assert _same(first, recorded(returns[::-1], scores[::-1])) == same
 
 
 @pytest.mark.parametrize(
@@ -106,3 +106,6 @@ def test_all_that_the_policy_is_shown_is_kept_where_it_is_asked_for() -> None:
     for kept, width in ((STEPS, 2), (ROWS, 2 + pixels)):
         assert kept.play(setup, unit).observations.shape == (2 * seen_worlds.STEPS, width)
         assert kept.play_alone(setup, alone).observations.shape == (seen_worlds.STEPS, width)
+    # A recording is asked again what the policy thinks, so that it always needs them.
+    for recording in (*record_unit(setup, unit)[0], record_alone(setup, unit, 1)):
+        assert recording.observations.shape == (seen_worlds.STEPS, 2 + pixels)

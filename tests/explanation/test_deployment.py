@@ -119,6 +119,16 @@ def test_nothing_gets_worse_is_said_only_where_it_is_known() -> None:
     assert "the worst tenth is not certain" in weigh_deployment(improvement(BASE, shifted)).cost_clause()
 
 
+def test_one_sentence_says_what_is_better_and_worse() -> None:
+    won, lost = np.tile([1.0, 1.0, 1.0, 0.0], 100), np.tile([1.0, 0.0, 0.0, 0.0], 100)
+    told = weigh_deployment(improvement(BASE, GUIDED, success=(lost, won))).verdict()
+    assert told == (
+        "Guided, the policy is better in the mean return, the median return and success; worse in the worst "
+        "tenth and returns below 0. It still fails in 25 % of the episodes."
+    )
+    assert weigh_deployment(improvement(BASE, BASE + 3.0)).verdict().endswith("; worse in none for certain.")
+
+
 def test_plain_data_for_json() -> None:
     assert weigh_deployment(improvement(BASE, GUIDED)).to_dict()["figures"][0]["base"] == Figure(
         *weigh_deployment(improvement(BASE, GUIDED)).figures[0].base

@@ -7,9 +7,10 @@ import pytest
 
 from explanation.test_explanation import WALLS, study, verdict
 from legible.evaluation import PlayedBlocks, QuotedReference, Reference, References, Sample, find_objective
-from legible.evaluation.statistics import paired
+from legible.evaluation.statistics import Effect, paired
 from legible.explanation import Conclusion, conclude, imitated_reference, is_repair, verdict_sentence
 from legible.improvement import Improvement
+from legible.improvement.composed import CompositionCheck
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
 from played_blocks import with_returns
@@ -168,9 +169,24 @@ def test_a_perfect_policy_is_told_so_first() -> None:
         "The policy returns 500 in every episode (solved is 475), and no weakness was found: "
     )
     assert conclude(found, made).headline == (
-        "The policy returns 500 in every episode, and no weakness was found: the only rule set tested does not raise "
-        "the mean return for certain."
+        "The policy returns 500 in every episode, and no weakness was found: guidance by the only rule set tested "
+        "changes nothing of it."
     )
+
+
+def test_too_few_changed_episodes_are_not_called_no_gain() -> None:
+    rare = verdict(WALLS, 1.0, confirmed=False)
+    rare = replace(rare, confirmation=replace(rare.confirmation, is_too_rare=True))
+    assert "looked like one, but too few episodes change on fresh seeds to tell." in conclude(study(rare)).headline
+    effect = Effect(4.0, 1.0, 2.6, 5.5, 1.0, changed=12, seeds=400)
+    check = CompositionCheck(WALLS, effect, 0.01, is_too_rare=True, constraints=(), is_passed=False)
+    made = replace(improvement(5.0), check=check)
+    assert conclude(DOUBTED, made).sentences[0] == (
+        "Four rules may help (+4, 95 % CI +2.6 to +5.5), but they change 12 of 400 episodes, too few to rule out rare "
+        "losses: no guided policy is proposed."
+    )
+    given_up = replace(made, check=replace(check, is_too_rare=False))
+    assert conclude(DOUBTED, given_up).sentences[0].endswith("the policy alone beyond chance.")
 
 
 def test_a_tie_with_a_constant_choice_is_told() -> None:
@@ -247,5 +263,5 @@ def test_without_references_nothing_is_said_of_them() -> None:
     assert is_repair(improvement(5.0, 9.0))
     made = improvement(5.0)
     assert verdict_sentence(DOUBTED, made, References(Sample.of(made.final_blocks.base), (), ())).endswith(
-        "No composition of rules did better than the policy alone."
+        "No composition of rules did better than the policy alone beyond chance."
     )

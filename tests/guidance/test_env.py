@@ -180,6 +180,16 @@ def test_what_does_not_fit_is_refused() -> None:
         guided().predict(np.zeros(4))
 
 
+def test_a_log_of_ones_own_loop_has_one_episode_unless_it_says_which(tmp_path) -> None:
+    changed = guided().decide(observe(left=1), mirror_world.RIGHT)
+    assert changed.changed
+    with AuditLog(tmp_path / "audit.jsonl") as log:
+        log.record(changed, step=7)
+        log.record(changed, step=8, episode=3, seed=5)
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert [(line["episode"], line["seed"], line["step"]) for line in lines] == [(0, None, 7), (3, 5, 8)]
+
+
 # --- Stable-Baselines3 -----------------------------------------------------------------------------------------------
 
 

@@ -382,6 +382,16 @@ def test_deleting_goes_from_the_last_rule_to_the_first():
     assert learner.delete([]) == []
 
 
+def test_deleting_an_earlier_rule_that_a_later_one_makes_needless():
+    codes, positive = two_concepts()
+    learner = learner_on(codes, positive)
+    narrow = rule_of(learner, (0, EQUAL, 1), (1, EQUAL, 1), (2, EQUAL, 1))
+    wide = rule_of(learner, (0, EQUAL, 1), (1, EQUAL, 1))
+    assert not (narrow.rows & ~wide.rows).any()
+    assert learner.delete([narrow]) == [narrow]  # alone it is of use
+    assert learner.delete([narrow, wide]) == [wide]
+
+
 def test_deleting_drops_a_rule_that_costs_more_than_it_saves():
     codes, positive = two_concepts()
     learner = learner_on(codes, positive)

@@ -87,7 +87,8 @@ class Domain:
         `legible.relations.check.answers.CheckInputs` and the bare environment and returns a
         `legible.relations.check.answers.Checker`.
     success
-        What counts as success, to follow "an episode succeeds when".
+        What counts as success, to follow "an episode succeeds when"; by a regular expression for ids, the first that
+        fits.
     training
         How policies are trained: a ``module:function`` that takes an id and the name of an algorithm and returns a
         `legible.training.Preset`, or None where it has none.
@@ -102,7 +103,7 @@ class Domain:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     scene: str = ""
     checker: str = ""
-    success: str = ""
+    success: Mapping[str, str] = field(default_factory=dict, hash=False)
     training: str = ""
 
     def covers(self, environment: str | Env) -> bool:
@@ -171,6 +172,18 @@ def shipped_relations(environment: str | EnvironmentSpec | Env) -> list[Relation
     with _made(environment) as known:
         domain, env_id = domain_of(known), _id_of(known)
     return [] if domain is None else [file for file in domain.relations if re.fullmatch(file.ids, env_id)]
+
+
+def success_words(environment: str | EnvironmentSpec | Env) -> str:
+    """Return what counts as success in an environment, to follow "an episode succeeds when"; nothing where unknown.
+
+    >>> success_words("legible/Roundabout-v0")
+    'ego has not crashed by its end'
+    """
+    with _made(environment) as known:
+        domain, env_id = domain_of(known), _id_of(known)
+    told = {} if domain is None else domain.success
+    return next((words for ids, words in told.items() if re.fullmatch(ids, env_id)), "")
 
 
 def domain_groups(environment: str | EnvironmentSpec | Env, space: FeatureSpace) -> dict[str, tuple[str, ...]] | None:
@@ -279,7 +292,7 @@ register_domain(
         },
         scene="legible.report.scenes:PacmanScene",
         checker="legible.relations.check.pacman:PacmanChecker",
-        success="PAC-Man has eaten all food before a ghost catches it or time is up",
+        success={".*": "PAC-Man has eaten all food before a ghost catches it or time is up"},
         training="legible.training.presets:pacman_preset",
     )
 )
@@ -308,7 +321,10 @@ register_domain(
             ("(legible|farama)/Roundabout|roundabout", "mirror-roundabout", True),
         ),
         scene="legible.report.scenes:road_scene",
-        success="ego has not crashed by its end and, at the intersection, has arrived",
+        success={
+            "(legible|farama)/Intersection|intersection": "ego has arrived without a crash",
+            ".*": "ego has not crashed by its end",
+        },
         training="legible.training.presets:highway_preset",
     )
 )

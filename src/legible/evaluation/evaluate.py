@@ -75,7 +75,8 @@ def notes_on(setup: Setup) -> tuple[str, ...]:
     """What a reader of the verdicts should know about the policy."""
     if setup.policy.kind == "log-probabilities":
         return (
-            "This policy gives probabilities (PPO, A2C). Guidance masks actions and renormalises them; the paper found "
-            "that it does not work well for such policies, where we found that it can: trust the fresh seeds.",
+            "This policy gives probabilities (PPO, A2C). Guidance masks actions and renormalises them; the "
+            "authors of the method found that this does not work well for such policies. Figures on fresh seeds tell "
+            "whether it does for this one.",
         )
     return ()

@@ -150,6 +150,30 @@ class Deployment:
         """The figures that guidance makes worse for certain."""
         return tuple(change for change in self.figures if change.direction == "worse")
 
+    def verdict(self) -> str:
+        """What a guided policy is better and worse in, all figures in one sentence, and how often it still fails."""
+        # Failures are told apart: where success is known they are nearly its complement.
+        named = {
+            direction: join_words(
+                [c.short_words for c in self.figures if c.direction == direction and c.name != "failure"]
+            )
+            for direction in ("better", "worse", "unclear")
+        }
+        parts = [f"better in {named['better']}" if named["better"] else "no better in any figure for certain"]
+        parts.append(f"worse in {named['worse']}" if named["worse"] else "worse in none for certain")
+        if named["unclear"]:
+            parts.append(f"{named['unclear']} may go either way")
+        told = f"Guided, the policy is {'; '.join(parts)}."
+        fails = next((change.guided for change in self.figures if change.name == "failure"), None)
+        if fails is None or not fails.value:
+            return told
+        return f"{told} It still fails in {percent(fails.value)} of the episodes."
+
+    @property
+    def unclear(self) -> tuple[FigureChange, ...]:
+        """The figures of which nobody can tell whether guidance makes them better or worse."""
+        return tuple(change for change in self.figures if change.direction == "unclear")
+
     def cost_clause(self, most: int = 1) -> str:
         """What guidance costs beside the objective: "the worst tenth falls from 20 to 10"."""
         others = [change for change in self.figures if change.name != self.objective]

@@ -16,6 +16,8 @@ from legible.explanation.objective_words import ObjectiveWords
 from legible.formatting import percent
 from legible.settings import EvaluationSettings, StudySettings
 
+MOST_BESIDE_TRAINING = 2
+
 
 @dataclass(frozen=True)
 class Outlook:
@@ -98,7 +100,8 @@ def look_ahead(
         is_constant=detectable_effect(evaluation, 0.9) == 0.0,
         knows_success=bool(np.isfinite(evaluation.base.success)),
     )
-    return Outlook(tuple(_seen(evaluation)), (*train, *steps))
+    # What lacks more than rules can mend is not sent after many of them.
+    return Outlook(tuple(_seen(evaluation)), (*train, *list(steps)[: MOST_BESIDE_TRAINING if train else None]))
 
 
 def _seen(evaluation: Evaluation) -> Iterator[str]:

@@ -292,7 +292,7 @@ def _findings_sentence(
         lead, found = "The policy is weak", f"{of_tested(confirmed)} {reveal} {what}"
     elif suspected:
         asked = evaluation.confirmation_blocks is not None
-        doubt = "fresh seeds confirm none" if asked else "fresh seeds have not been asked"
+        doubt = _doubt(evaluation) if asked else "fresh seeds have not been asked"
         what = "a weakness" if is_bad else "one"
         lead, found = (
             _beside("no weakness is confirmed", improvement, solved),
@@ -304,7 +304,18 @@ def _findings_sentence(
         none = f"none of the {tested} rule sets tested {verb}s" if tested > 1 else f"{of_tested(1)} does not {verb}"
         lead = _beside("no weakness was found", improvement, solved)
         found = f"{none} the {told.words} for certain"
+        if all(verdict.difference == 0.0 for verdict in evaluation.verdicts):
+            all_tested = f"the {tested} rule sets tested" if tested > 1 else "the only rule set tested"
+            found = f"guidance by {all_tested} changes nothing of it"
     return f"{capitalise(found)}." if is_bad and not confirmed else f"{lead}: {found}."
+
+
+def _doubt(evaluation: Evaluation) -> str:
+    """Why nothing that looked like a weakness is confirmed: fresh seeds speak against it, or say too little."""
+    asked = [v.confirmation for v in evaluation.weaknesses if v.confirmation is not None]
+    if asked and all(confirmation.is_too_rare for confirmation in asked):
+        return "too few episodes change on fresh seeds to tell"
+    return "fresh seeds confirm none"
 
 
 def _beside(finding: str, improvement: Improvement | None, solved: float | None) -> str:
@@ -338,7 +349,7 @@ def _s(improvement: Improvement) -> str:
 
 def _improvement_sentences(improvement: Improvement, references: References | None) -> list[str]:
     if not len(improvement.composition):
-        return ["No composition of rules did better than the policy alone."]
+        return [_no_composition(improvement)]
     effect, told, blocks = improvement.effect, _words_of(improvement), improvement.final_blocks
     rules, s = capitalise(_rules(improvement)), _s(improvement)
     change = f"the {told.words} from {told.of(blocks.base)} to {told.of(blocks.results[-1])} ({told.interval(effect)})"
@@ -348,6 +359,18 @@ def _improvement_sentences(improvement: Improvement, references: References | No
         gain = f"{rules} {told.better}{s} {change}{_cost(improvement)}."
         return [gain, *_more_costs(improvement), *_beside_best(improvement, references)]
     return [f"{rules} take{s} {change}, which may be chance.", *_beside_best(improvement, references)]
+
+
+def _no_composition(improvement: Improvement) -> str:
+    """Say why there is no guided policy; one that was given up because it changes too little is no failure."""
+    check = improvement.check
+    if check is None or not check.is_too_rare:
+        return "No composition of rules did better than the policy alone beyond chance."
+    told, effect = _words_of(improvement), check.effect
+    count = len(check.composition)
+    rules = f"{capitalise(in_words(count))} {'rule' if count == 1 else 'rules'} may help"
+    few = f"they change {effect.changed} of {effect.seeds} episodes, too few to rule out rare losses"
+    return f"{rules} ({told.interval(effect)}), but {few}: no guided policy is proposed."
 
 
 def _beside_best(improvement: Improvement, references: References | None) -> list[str]:

@@ -57,7 +57,7 @@ def choose_episodes(base: UnitResult, guided: UnitResult, treatment: int, *, ext
         )
     if losses.size and (extremes or not gains.size):
         worst = int(losses[np.argmin(difference[losses])])
-        choices.append(Choice(treatment, worst, f"the largest loss: {losses.size} of {len(base)} seeds lost"))
+        choices.append(Choice(treatment, worst, f"the largest loss: {losses.size} of {len(base)} seeds return less"))
     return choices
 
 

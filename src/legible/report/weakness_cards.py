@@ -37,7 +37,7 @@ class WeaknessCard:
     """One weakness as the report shows it.
 
     `replay` is the number of its replay, if there is one; `joined` the step of the composition at which one of its
-    rule sets joined, if one did.
+    rule sets joined, if one did, and `is_used` whether the one in front is in the guided policy.
     """
 
     explanation: WeaknessExplanation
@@ -51,6 +51,7 @@ class WeaknessCard:
     effects: tuple[tuple[str, Effect], ...]
     replay: int | None
     joined: int | None
+    is_used: bool
 
     @property
     def rule_sets(self) -> tuple[RuleSet, ...]:
@@ -119,6 +120,7 @@ def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) 
         effects=tuple(_effects(found.verdict)),
         replay=replay,
         joined=_joined(found, study),
+        is_used=found.rule_set in study.improvement.rule_sets,
     )
 
 

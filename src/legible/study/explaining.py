@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from legible.environments import EnvironmentSpec, domain_of
+from legible.environments import EnvironmentSpec
+from legible.environments.domains import success_words
 from legible.evaluation import Evaluation
 from legible.explanation import (
     Conclusion,
@@ -121,12 +122,11 @@ class ExplainsWeaknesses:
     @property
     def deployment(self) -> Deployment:
         """What a person wants to know before the guided policy is used."""
-        domain = domain_of(self.environment)
         return weigh_deployment(
             self.improvement,
             environment=self.environment.name,
             play=self.settings.play,
-            success="" if domain is None else domain.success,
+            success=success_words(self.environment),
             solved=self.environment.solved_from,
         )
 
