@@ -95,7 +95,7 @@ class RememberedStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def _digest(observation: Any) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(observation), digest_size=16).digest()
+    return hashlib.blake2b(np.asarray(observation).tobytes(), digest_size=16).digest()
 
 
 def make_or_reuse(name: str, arguments: Mapping[str, Any]) -> Env:
