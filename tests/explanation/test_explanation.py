@@ -315,6 +315,16 @@ def test_titles_are_short_and_the_rule_is_there_in_full() -> None:
     assert found.full_title == f"{found.habit}, but not always"
 
 
+def test_conditions_that_nearly_always_hold_hardly_matter() -> None:
+    found = verdict((parse_rule("+East <- pacman.x <= 90", PACMAN),), 3.0)
+    told = explain_weakness(replace(found, sample=replace(found.sample, fired=0.97)), PACMAN)
+    assert told.amounts_to == "always going east"
+    assert told.in_short.endswith("Its conditions hold nearly always: this amounts to always going east.")
+    assert explain_weakness(found, PACMAN).amounts_to == ""  # they hold in a quarter of the steps
+    walls = verdict(WALLS, 3.0)
+    assert explain_weakness(replace(walls, sample=replace(walls.sample, fired=1.0)), PACMAN).amounts_to == ""
+
+
 def test_titles_of_neighbours_differ() -> None:
     same = "food.north & open.north & not ghost1.path.north"
     texts = (f"{same} & not ghost0.scared", f"{same} & ghost0.scared", f"{same} & not capsule.north")

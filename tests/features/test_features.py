@@ -89,7 +89,7 @@ def test_a_space_is_read_from_toml(tmp_path) -> None:
     assert space[0].label == "the angle of the pole"
     assert space[1].is_flag
     assert not space[0].is_flag
-    assert [action.label for action in space.actions] == ["do Left", "push right"]
+    assert [action.label for action in space.actions] == ["do “Left”", "push right"]
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,11 @@ class Deployment:
             return told
         return f"{told} It still fails in {percent(fails.value)} of the episodes."
 
+    @property
+    def unclear(self) -> tuple[FigureChange, ...]:
+        """The figures of which nobody can tell whether guidance makes them better or worse."""
+        return tuple(change for change in self.figures if change.direction == "unclear")
+
     def cost_clause(self, most: int = 1) -> str:
         """What guidance costs beside the objective: "the worst tenth falls from 20 to 10"."""
         others = [change for change in self.figures if change.name != self.objective]

@@ -27,9 +27,12 @@ from legible.rules import (
     describe_rule,
     describe_rule_briefly,
     describe_rule_set,
+    gerund,
     representative_rule,
 )
 
+# Share of the steps in which the conditions of a rule set hold, from which on they hardly matter.
+NEARLY_ALWAYS = 0.9
 _ORIGINS = {"searched": "the searched rule", "yours": "your rule"}
 Cause = Literal["generalisation", "rule", "both", "unclear"]
 """What guidance mends: the policy does not generalise its rule, does not keep it, both, or one cannot tell."""
@@ -125,7 +128,18 @@ class WeaknessExplanation:
             told.append(f"Left alone, it does otherwise in {share} of such states.")
         if self._is_mined and self.cause == "generalisation":
             told.append("It keeps to this where it was mined, and has not carried it over.")
+        if self.amounts_to:
+            told.append(f"Its conditions hold nearly always: this amounts to {self.amounts_to}.")
         return " ".join(told)
+
+    @property
+    def amounts_to(self) -> str:
+        """What a rule set says in short whose conditions nearly always hold: "always going slower"; else empty."""
+        said = {(rule.polarity, rule.action) for rule in self.rule_set.rules}
+        if len(said) != 1 or self.verdict.sample.fired < NEARLY_ALWAYS:
+            return ""
+        polarity, action = said.pop()
+        return f"{'always' if polarity == '+' else 'never'} {gerund(self.space.actions[action].label)}"
 
     @property
     def headline(self) -> str:
