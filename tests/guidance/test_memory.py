@@ -3,11 +3,15 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import turning_world
+from legible.environments import FeatureMap
+from legible.environments.feature_readers import EntryReader
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.guidance import GuidedEnv, GuidedPolicy
+from legible.guidance.features import rows_of
 from legible.policies import load_policy
 from legible.rules import parse_rule
 
@@ -62,3 +66,13 @@ def test_an_environment_of_numbered_observations() -> None:
     safe = GuidedEnv(lake, made)
     assert safe.reset(seed=0)[0] == 0
     assert [int(safe.step(1)[0]) for _ in range(4)] == [4, 5, 6, 10]
+
+
+def test_rows_hold_what_rules_see_and_then_all_that_the_policy_is_shown() -> None:
+    """Rules see one of two entries; the policy is shown both."""
+    shown = spaces.Dict({"a": spaces.Box(0.0, 9.0, (2,), np.float32), "b": spaces.Box(0.0, 9.0, (1,), np.float32)})
+    reader = EntryReader.of(shown, ["b"])
+    features = FeatureMap(FeatureSpace(reader.features, SPACE.actions, SPACE.groups), reader, shown)
+    observation = {"a": np.array([1.0, 2.0], np.float32), "b": np.array([3.0], np.float32)}
+    rows, single, memory = rows_of(features, observation, None, None)
+    assert (rows.tolist(), single, memory) == ([[3.0, 1.0, 2.0, 3.0]], True, None)
