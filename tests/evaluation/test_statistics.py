@@ -1,5 +1,7 @@
 """Tests on returns, by hand and against scipy."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from legible.errors import LegibleError
-from legible.evaluation.statistics import benjamini_hochberg, paired, standard_error, welch
+from legible.evaluation.statistics import benjamini_hochberg, paired, standard_error, standing_of_changed, welch
 
 SAMPLES = st.lists(st.integers(-1000, 1000).map(float), min_size=2, max_size=30)
 
@@ -71,3 +73,10 @@ def test_samples_that_cannot_be_compared(first: list[float], second: list[float]
 def test_pairs_must_be_pairs() -> None:
     with pytest.raises(LegibleError, match="3 guided and 2 base"):
         paired([1, 2, 3], [1, 2])
+
+
+def test_a_standing_is_in_standard_errors_of_the_changed_episodes() -> None:
+    standing = standing_of_changed(np.array([1.0, 2.0, 3.0]), 6)
+    assert standing.difference == 1.0
+    assert standing.z == pytest.approx(2.0 * math.sqrt(3.0))  # their mean is 2, their standard deviation 1
+    assert standing.p == pytest.approx(stats.t.sf(2.0 * math.sqrt(3.0), 2))

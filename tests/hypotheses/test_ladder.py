@@ -165,3 +165,12 @@ def test_states_are_drawn_once_each_and_in_their_order() -> None:
     assert len(some) == len(seen) - 1
     assert places == sorted(set(places))
     assert some.scores.shape == (len(some), 3)
+
+
+@pytest.mark.parametrize(("known", "first"), [(1.5, "known"), (0.5, "unknown")])
+def test_what_is_not_known_yet_counts_one_usual_effect_at_most(known: float, first: str) -> None:
+    ladder = Ladder(20.0)  # a usual effect is 1
+    exact, vague = (MeasuredEffect(mean, error, 0.5, 10**6, 10**6) for mean, error in ((known, SURE), (0.1, 1000.0)))
+    ladder.add([alone(0), alone(1)], [exact, vague])
+    chosen = ladder.climbing(1, most=1, most_share=1.0)[0].effect
+    assert chosen is (exact if first == "known" else vague)
