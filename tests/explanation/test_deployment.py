@@ -114,7 +114,7 @@ def test_without_a_guided_policy_there_is_only_the_policy_alone() -> None:
 
 
 def test_nothing_gets_worse_is_said_only_where_it_is_known() -> None:
-    assert weigh_deployment(improvement(BASE, BASE + 3.0)).cost_clause() == "no other figure gets worse"
+    assert weigh_deployment(improvement(BASE, BASE + 3.0)).cost_clause() == "no figure gets worse"
     shifted = BASE + 3.0 + np.where(np.arange(N) < 40, np.tile([-8.0, 8.0], 200), 0.0)
     assert "the worst tenth is not certain" in weigh_deployment(improvement(BASE, shifted)).cost_clause()
 

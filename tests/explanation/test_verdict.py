@@ -59,18 +59,21 @@ def taking(made: Improvement, *counts: int) -> Improvement:
 
 def test_a_reference_that_beats_the_policy_comes_first() -> None:
     text = told(improvement(72.0), {BRAKE: 763.0, RANDOM: 50.0})
-    assert text.startswith("Always Brake returns 763; the policy returns 72. ")
+    assert text.startswith("The policy is worse than always Brake: it returns 72, always Brake 763. ")
     assert "No weakness" not in text
     assert "The only rule set tested looked like a weakness, but fresh seeds confirm none." in text
     text = told(improvement(72.0, 210.0), {BRAKE: 763.0, RANDOM: 50.0}, CONFIRMED)
     assert text.startswith(
-        "Always Brake returns 763; the policy returns 72, guided 210. "
+        "The policy is worse than always Brake: it returns 72, always Brake 763; guided, it returns 210, which is no "
+        "repair. "
         "The policy is weak: one of the 2 rule sets tested reveals a confirmed weakness. "
     )
 
 
 def test_another_policy_that_is_better_comes_first_as_well() -> None:
-    assert told(improvement(72.0), {OTHER: 90.0, RANDOM: 10.0}).startswith("Mended returns 90; the policy returns 72. ")
+    assert told(improvement(72.0), {OTHER: 90.0, RANDOM: 10.0}).startswith(
+        "The policy is worse than Mended: it returns 72, Mended 90. "
+    )
 
 
 def test_a_reference_that_beats_only_the_guided_policy_comes_first() -> None:
@@ -170,7 +173,7 @@ def test_a_perfect_policy_is_told_so_first() -> None:
     )
     assert conclude(found, made).headline == (
         "The policy returns 500 in every episode, and no weakness was found: guidance by the only rule set tested "
-        "changes nothing of it."
+        "changes no return."
     )
 
 
@@ -183,7 +186,7 @@ def test_too_few_changed_episodes_are_not_called_no_gain() -> None:
     made = replace(improvement(5.0), check=check)
     assert conclude(DOUBTED, made).sentences[0] == (
         "Four rules may help (+4, 95 % CI +2.6 to +5.5), but they change 12 of 400 episodes, too few to rule out rare "
-        "losses: no guided policy is proposed."
+        "losses, which such an interval does not show: no guided policy is proposed."
     )
     given_up = replace(made, check=replace(check, is_too_rare=False))
     assert conclude(DOUBTED, given_up).sentences[0].endswith("the policy alone beyond chance.")
@@ -197,15 +200,15 @@ def test_a_tie_with_a_constant_choice_is_told() -> None:
 def test_another_policy_that_is_as_good_is_no_shame() -> None:
     text = told(improvement(12.0), {OTHER: 12.0, RANDOM: 3.0})
     assert text.startswith("No weakness is confirmed: ")
-    assert text.endswith("the best of them, random play, returns 3.")
+    assert text.endswith("the best of these plain ways to act, random play, returns 3.")
 
 
 def test_a_policy_better_than_all_references_is_told_so_at_the_end() -> None:
     text = told(improvement(500.0), {BRAKE: 9.4, RANDOM: 22.0})
     assert text.startswith("No weakness is confirmed: ")
     assert text.endswith(
-        "Alone, the policy returns 500, more than random play and every constant choice: the best of them, random "
-        "play, returns 22."
+        "Alone, the policy returns 500, more than random play and every constant choice: the best of these plain "
+        "ways to act, random play, returns 22."
     )
     text = told(improvement(500.0, 510.0), {RANDOM: 22.0}, CONFIRMED)
     assert text.startswith("The policy is weak in one way: four rules raise the mean return from 500 to 510 (95 % CI +")
@@ -218,17 +221,17 @@ def test_a_policy_better_than_all_references_is_told_so_at_the_end() -> None:
     [
         (
             "median",
-            "Always Brake has a median return of 763; the policy has 73, guided 209.",
+            "The policy is worse than always Brake: it has a median return of 73, always Brake 763; guided, it has 209",
             "raise the median return",
         ),
         (
             "cost",
-            "Always Brake has a mean cost of 0; the policy has 9, guided 4.",
+            "The policy is worse than always Brake: it has a mean cost of 9, always Brake 0; guided, it has 4",
             "lower the mean cost from 9 to 4 (−5, ",
         ),
         (
             "success",
-            "Always Brake has a share of successful episodes of 100 %; the policy has 0 %, guided 50 %.",
+            "The policy is worse than always Brake: it has a share of successful episodes of 0 %, always Brake 100 %; ",
             "raise the share of successful episodes from 0 % to 50 % (+50 points, 95 % CI ",
         ),
     ],

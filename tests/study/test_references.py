@@ -117,7 +117,9 @@ def test_other_policies_are_references_that_the_folder_remembers(tmp_path, polic
     assert again.result.returns.tolist() == study.improvement.final_blocks.base.returns.tolist()
     assert right.beats_policy
     assert found.best.name == "right"
-    assert verdict_sentence(study.evaluation, study.improvement, found).startswith("Right returns ")
+    assert verdict_sentence(study.evaluation, study.improvement, found).startswith(
+        "The policy is worse than right: it returns "
+    )
     assert study.other_policies == {"the same again": str(policy_file)}
     assert f"--other 'the same again={policy_file.name}'" in rerun_command(study)
     # Later calls need not name them, and more can be added.
@@ -151,10 +153,10 @@ def test_a_policy_that_a_constant_choice_beats_is_told_so_first(tmp_path) -> Non
     study = road_study(tmp_path, 0.3)
     study.run(report=False)
     text = verdict_sentence(study.evaluation, study.improvement, study.references)
-    assert text.startswith("Always doing “Brake” returns 10; the policy returns ")
+    assert text.startswith("The policy is worse than always doing “Brake”: it returns ")
     assert "No weakness" not in text
     page = write_report(study).read_text(encoding="utf-8")
-    assert "Always doing “Brake” returns 10; the policy returns " in page
+    assert "The policy is worse than always doing “Brake”: it returns " in page
     assert "best reference, always doing “Brake”" in page
     rows = (tmp_path / "plots" / "references.csv").read_text(encoding="utf-8").splitlines()
     assert rows[0].startswith("name,mean,error,low,high,success,episodes,")
@@ -176,7 +178,7 @@ def test_guidance_that_only_brakes_imitates_it(tmp_path) -> None:
     assert study.improvement.effect.low > 0
     assert study.improvement.choice_shares.tolist() == [0.0, 1.0, 0.0]
     text = verdict_sentence(study.evaluation, study.improvement, study.references)
-    assert text.startswith("Always doing “Brake” returns 10; the policy returns ")
+    assert text.startswith("The policy is worse than always doing “Brake”: it returns ")
     assert text.endswith(
         "That is no better than always doing “Brake”, which returns 10, and no repair: it imitates it, with this "
         "choice in 100 % of its steps."

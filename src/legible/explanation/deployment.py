@@ -185,7 +185,7 @@ class Deployment:
             return join_words([change.clause() for change in worse[:most]])
         if unclear:
             return f"what becomes of {join_words([change.short_words for change in unclear[:most]])} is not certain"
-        return "no other figure gets worse"
+        return "no figure gets worse"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

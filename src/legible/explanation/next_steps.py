@@ -143,7 +143,7 @@ def _steps(
             "on the way (--play.epsilon 0.05)."
         )
     elif settings.evaluation.race_seeds < EvaluationSettings().race_seeds and settings.evaluation.method == "racing":
-        yield "Play more: this study played less than one does by default, which finds smaller effects."
+        yield "Play more: this study played less than one does by default; more episodes show smaller effects."
     else:
         yield "Play more: --evaluation.race-seeds and --evaluation.confirmation-seeds find smaller effects."
     if "searched" not in settings.sources:

@@ -89,7 +89,7 @@ def conclude(
         told.append(_count_sentence(evaluation, groups))
     else:
         told += [_findings_sentence(evaluation, groups, improvement, is_bad=is_bad, solved=solved)]
-        if improvement is not None:
+        if improvement is not None and not (_is_untouched(evaluation) and not len(improvement.composition)):
             told += _improvement_sentences(improvement, references)
     if improvement is not None and references is not None and not is_outdone:
         told += _how_it_stands(improvement, references, says_success=not gain or is_bad)
@@ -153,7 +153,8 @@ def _cut_off(improvement: Improvement) -> list[str]:
     if share < MOSTLY:
         return []
     steps = number(round(improvement.base.length))
-    return [f"It comes to no end: the step limit cuts off {percent(share)} of its episodes, which last {steps} steps."]
+    ends = f"the step limit cuts off {percent(share)} of its episodes, and they last {steps} steps on average"
+    return [f"It comes to no end: {ends}."]
 
 
 def _never_succeeds(alone: Sample, improvement: Improvement | None) -> str:
@@ -173,6 +174,8 @@ def _worse_than_reference(improvement: Improvement, references: References) -> l
     """Say which reference beats the policy or the guided policy, or which plain one the policy does not beat."""
     is_guided, best = len(improvement.composition) > 0, references.best
     better = next((reference for reference in references.quoted if reference.beats_policy), None)
+    if better is not None:
+        return [_worse_than(better, improvement, references)]
     if better is None and is_guided and best is not None and best.over_guided.low > 0.0:
         better = best
     if better is not None:
@@ -184,6 +187,16 @@ def _worse_than_reference(improvement: Improvement, references: References) -> l
     no_worse = [reference for reference in plain if reference.over_policy.mean >= 0.0]
     perhaps = [reference for reference in plain if reference.over_policy.high >= 0.0]
     return [_no_better_than(reference, improvement) for reference in (no_worse or perhaps)[:1]]
+
+
+def _worse_than(better: QuotedReference, improvement: Improvement, references: References) -> str:
+    told, blocks = _words_of(improvement), improvement.final_blocks
+    lead = f"The policy is worse than {better.words}: it {told.has} {told.of(blocks.base)}, {better.words}"
+    text = f"{lead} {told.of(better.result)}"
+    if not len(improvement.composition):
+        return f"{text}."
+    guided = f"{text}; guided, it {told.has_again} {told.of(blocks.results[-1])}"
+    return f"{guided}." if is_repair(improvement, references) else f"{guided}, which is no repair."
 
 
 def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:
@@ -206,7 +219,8 @@ def _how_it_stands(improvement: Improvement, references: References, *, says_suc
     known = told.objective.name != "success" and np.isfinite(success)
     succeeds = f"succeeds in {percent(success)} of the episodes and " if known and says_success else ""
     alone = f"Alone, the policy {succeeds}{told.has} {told.of(base)}, {told.more} than random play and "
-    return [f"{alone}every constant choice: the best of them, {plain.words}, {told.has_again} {told.of(plain.result)}."]
+    best = f"the best of these plain ways to act, {plain.words}, {told.has_again} {told.of(plain.result)}"
+    return [f"{alone}every constant choice: {best}."]
 
 
 # --- What was found, and what it is worth ----------------------------------------------------------------------------
@@ -304,10 +318,15 @@ def _findings_sentence(
         none = f"none of the {tested} rule sets tested {verb}s" if tested > 1 else f"{of_tested(1)} does not {verb}"
         lead = _beside("no weakness was found", improvement, solved)
         found = f"{none} the {told.words} for certain"
-        if all(verdict.difference == 0.0 for verdict in evaluation.verdicts):
+        if _is_untouched(evaluation):
             all_tested = f"the {tested} rule sets tested" if tested > 1 else "the only rule set tested"
-            found = f"guidance by {all_tested} changes nothing of it"
+            found = f"guidance by {all_tested} changes no return"
     return f"{capitalise(found)}." if is_bad and not confirmed else f"{lead}: {found}."
+
+
+def _is_untouched(evaluation: Evaluation) -> bool:
+    """Whether no rule set made any difference: every episode returns the same, guided or not."""
+    return bool(evaluation.verdicts) and all(verdict.difference == 0.0 for verdict in evaluation.verdicts)
 
 
 def _doubt(evaluation: Evaluation) -> str:
@@ -370,7 +389,8 @@ def _no_composition(improvement: Improvement) -> str:
     count = len(check.composition)
     rules = f"{capitalise(in_words(count))} {'rule' if count == 1 else 'rules'} may help"
     few = f"they change {effect.changed} of {effect.seeds} episodes, too few to rule out rare losses"
-    return f"{rules} ({told.interval(effect)}), but {few}: no guided policy is proposed."
+    doubt = f"{few}, which such an interval does not show"
+    return f"{rules} ({told.interval(effect)}), but {doubt}: no guided policy is proposed."
 
 
 def _beside_best(improvement: Improvement, references: References | None) -> list[str]:

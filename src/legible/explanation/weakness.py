@@ -125,7 +125,8 @@ class WeaknessExplanation:
         if kept:
             least, most = percent(1.0 - kept[-1]), percent(1.0 - kept[0])
             share = least if least == most else f"{least} to {most}"
-            told.append(f"Left alone, it does otherwise in {share} of such states.")
+            by_rule = "" if least == most else ", rule by rule"
+            told.append(f"Left alone, it does otherwise in {share} of such states{by_rule}.")
         if self._is_mined and self.cause == "generalisation":
             told.append("It keeps to this where it was mined, and has not carried it over.")
         if self.amounts_to:
