@@ -319,8 +319,8 @@ def test_what_is_unusual_and_what_is_alike() -> None:
     ]
     assert [[m.row for m in group] for group in similar_mistakes(mistakes, seen)] == [[3, 4], [100]]
     assert describe_mistake(mistakes[0], seen) == (
-        "Episode 1000, step 3: it does “a0”, but doing “a2” returns 5 more (1 to 10). Unusual there: place is 3 (low: 2 "
-        "% of the states)."
+        "Episode 1000, step 3: it does “a0”, but doing “a2” returns 5 more (1 to 10). Unusual there: place is 3 "
+        "(low: 2 % of the states)."
     )
 
 
