@@ -210,7 +210,7 @@ def test_cards_steps_and_replays_lead_to_each_other(pacman_study, pacman_report)
 def test_words_are_explained_where_they_first_stand(pacman_report) -> None:
     text = pacman_report.read_text()
     body = text[text.index("<body>") :]
-    assert "rule set</b> is a rule, one that the policy follows somewhere or one that was searched for" in body
+    assert "rule set</b>: a rule that the policy follows somewhere, or that was searched for" in body
     assert body.index("<b>rule set</b>") < body.index('id="deploy"')
     assert body.index("<b>q</b> is the share of false alarms") < body.index("q on fresh seeds")
     # What a mouse finds by hovering, a finger finds by tapping.
