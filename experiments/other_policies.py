@@ -27,7 +27,7 @@ import torch
 from experiments.minigrid_names import minigrid_space
 from experiments.others_table import OUT, PLAN, load_records, table
 from experiments.search_table import composition_figures
-from experiments.side_by_side import Seconds, run_side_by_side
+from experiments.side_by_side import Seconds, run_side_by_side, run_study
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.evaluation import Evaluation, Verdict, evaluate
@@ -136,14 +136,7 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
     study = Study(
         folder / "study", job.task.spec, str(policy), names=job.task.names, settings=chosen, engine=InProcess()
     )
-    with seconds.of("mining"):
-        study.mine()
-    with seconds.of("evaluation"):
-        evaluation = study.evaluate()
-    with seconds.of("improvement"):
-        improvement = study.improve()
-    with seconds.of("references"):
-        references = study.play_references()
+    evaluation, improvement, references = run_study(study, seconds)
     sources = source_rows(study)
     budget = sum(row.steps for row in sources)
     with seconds.of("random tests"):

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from experiments.side_by_side import Seconds, run_side_by_side
+from experiments.side_by_side import Seconds, run_side_by_side, run_study
 from experiments.table_cells import format_effect, format_figure, interval_ends, interval_over_policies
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
@@ -82,14 +82,7 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
     spec = EnvironmentSpec(job.environment)
     chosen = settings_for(spec).updated(settings)
     study = Study(folder, spec, job.policy, settings=chosen, engine=InProcess())
-    with seconds.of("mining"):
-        study.mine()
-    with seconds.of("evaluation"):
-        evaluation = study.evaluate()
-    with seconds.of("improvement"):
-        improvement = study.improve()
-    with seconds.of("references"):
-        references = study.play_references()
+    evaluation, improvement, references = run_study(study, seconds)
     compositions = {"": composition_figures(improvement, references)}
     for share in job.most_changed:
         kind, smaller = f"most changed {share:g}", replace(chosen.improvement, most_changed=share)

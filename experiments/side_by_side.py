@@ -2,6 +2,7 @@
 
 - `run_side_by_side`: runs them.
 - `Seconds`: how long the parts of a job took, over all times that it was begun.
+- `run_study`: all stages of a study, each timed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from legible.evaluation import Evaluation, References
 from legible.files import write_json
+from legible.improvement import Improvement
+from legible.study import Study
 
 
 class Seconds:
@@ -42,6 +46,19 @@ class Seconds:
             self.known[part] = round(self.known.get(part, 0.0) + time.perf_counter() - begin, 1)
             self._path.parent.mkdir(parents=True, exist_ok=True)
             write_json(self._path, self.known)
+
+
+def run_study(study: Study, seconds: Seconds) -> tuple[Evaluation, Improvement, References]:
+    """Run all stages of a study; returns what they found."""
+    with seconds.of("mining"):
+        study.mine()
+    with seconds.of("evaluation"):
+        evaluation = study.evaluate()
+    with seconds.of("improvement"):
+        improvement = study.improve()
+    with seconds.of("references"):
+        references = study.play_references()
+    return evaluation, improvement, references
 
 
 def run_side_by_side(

@@ -17,6 +17,7 @@ from legible.formatting import percent
 from legible.settings import EvaluationSettings, StudySettings
 
 MOST_BESIDE_TRAINING = 2
+"""What else is advised where a policy should be trained further first."""
 
 
 @dataclass(frozen=True)
