@@ -24,7 +24,7 @@ from legible.settings import (
     ReferenceSettings,
     StudySettings,
 )
-from legible.study.mending import _is_known, _read_figures
+from legible.study.mending import MendedRound, _is_known, _read_figures
 
 WORLD = "mirror_world:MirrorWorld"
 SETTINGS = StudySettings(
@@ -104,6 +104,24 @@ def test_a_network_that_learns_nothing_ends_it(tmp_path, policy_file) -> None:
     found = mended(tmp_path / "m", policy_file, distillation=idle, rounds=5)
     assert found.stopped == "The network of round 1 is not shown to be better than the one that the round began with."
     assert len(found.rounds) == 1
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "rules", "low", "helps"),
+    [(("one",), 0, 0.0, True), ((), 3, 0.5, True), ((), 3, 0.0, False), ((), 0, 0.5, False), (("one",), 2, -1.0, True)],
+)
+def test_a_round_helps_by_one_weakness_or_by_its_rules_together(confirmed, rules, low, helps) -> None:
+    one = MendedRound(2, 5, rules, confirmed, (), {"mean": 1.0, "low": low, "high": 2.0}, None, 100)
+    assert one.helps is helps
+
+
+def test_rules_that_only_help_together_are_distilled(tmp_path, policy_file, monkeypatch) -> None:
+    monkeypatch.setattr("legible.evaluation.verdicts.Evaluation.confirmed", ())
+    found = mended(tmp_path / "m", policy_file, rounds=1)
+    assert found.rounds[0].confirmed == ()
+    assert found.rounds[0].guided["low"] > 0
+    assert found.best == 1
+    assert found.effect(1, 0).low > 5
 
 
 def test_the_report_over_all_rounds(tmp_path, policy_file) -> None:

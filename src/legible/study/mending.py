@@ -16,7 +16,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,6 +88,11 @@ class MendedRound:
     guided: Mapping[str, float]
     distilled: Mapping[str, Any] | None
     steps: int
+
+    @property
+    def helps(self) -> bool:
+        """Whether fresh seeds confirm a weakness, or that the rules together help."""
+        return bool(self.confirmed) or (self.rules > 0 and self.guided["low"] > 0.0)
 
     @property
     def is_better(self) -> bool:
@@ -197,8 +202,8 @@ def mend(
 ) -> Mending:
     """Study a policy, distil the guided policy into its network, study that network, and so on.
 
-    It ends after so many rounds, when a round confirms no weakness, or when a network is not better than the one that
-    its round began with. Everything is kept in the folder; stopped at any time, it goes on when it is called again.
+    It ends after so many rounds, when a round confirms neither a weakness nor that its rules together help, or when a
+    network is not better than the one that its round began with. Everything is kept in the folder; stopped at any time, it goes on when it is called again.
 
     Parameters
     ----------
@@ -340,7 +345,7 @@ def _nothing_left_of_a_refusal(place: Path) -> Iterator[None]:
 
 def _why_stopped(found: Sequence[MendedRound], rounds: int) -> str:
     last = found[-1]
-    if not last.confirmed:
+    if not last.helps:
         return f"Round {last.number} confirms no weakness any more." if last.number > 1 else "No weakness is confirmed."
     if last.distilled is None:
         return f"In round {last.number} no composition of rules helped."
@@ -397,19 +402,22 @@ class _Work:
             study.run()
         evaluation = study.evaluation
         confirmed = self.confirmed[number] = [verdict.rule_set for verdict in evaluation.confirmed]
-        distilled = self._distil(study, number) if confirmed and len(improvement.composition) else None
-        effect, learned = improvement.effect, 0 if distilled is None else distilled["steps"]
+        effect = improvement.effect
         earlier = [rule_set for one in range(1, number) for rule_set in self.confirmed[one]]
-        return MendedRound(
+        found = MendedRound(
             number=number,
             tested=len(evaluation.verdicts),
             rules=len(improvement.composition),
             confirmed=_words(confirmed, study.space),
             came_back=_words([one for one in confirmed if _is_known(one, earlier)], study.space),
             guided={"mean": effect.mean, "low": effect.low, "high": effect.high},
-            distilled=distilled,
-            steps=study_steps(study) + learned,
+            distilled=None,
+            steps=study_steps(study),
         )
+        if not found.helps or not found.rules:
+            return found
+        distilled = self._distil(study, number)
+        return replace(found, distilled=distilled, steps=found.steps + distilled["steps"])
 
     def _distil(self, study: Study, number: int) -> dict[str, Any]:
         file = self.network(number)
