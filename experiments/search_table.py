@@ -32,7 +32,7 @@ from legible.files import read_json, read_toml, write_json, write_text
 from legible.improvement import Improvement, improve
 from legible.policies.zoo import zoo_names
 from legible.reproduction.origin import code_version, processor_name
-from legible.settings import SettingsError, StudySettings
+from legible.settings import PRESETS, SettingsError, StudySettings
 from legible.study import Study, settings_for
 from legible.study.sources import source_rows
 
@@ -43,13 +43,14 @@ SEEDS = (0, 1, 2, 3, 4)
 
 @dataclass(frozen=True)
 class Job:
-    """One policy: its row, environment and seed, and shares of actions that further compositions may change."""
+    """One policy: row, environment, seed, shares of actions that further compositions may change, settings."""
 
     row: str
     environment: str
     policy: str
     seed: int
     most_changed: tuple[float, ...] = ()
+    preset: str = ""
 
     @property
     def name(self) -> str:
@@ -68,19 +69,20 @@ class Job:
 def read_jobs(path: Path = PLAN) -> list[Job]:
     """Return all policies of a plan, the first of every row first, so that all rows soon have some."""
     rows = read_toml(path, SettingsError)["row"]
-    jobs = [
-        Job(row["name"], row["environment"], row["policy"].format(seed=seed), seed, tuple(row.get("most_changed", ())))
-        for row in rows
-        for seed in row.get("seeds", SEEDS)
-    ]
+    jobs = [_job(row, seed) for row in rows for seed in row.get("seeds", SEEDS)]
     return sorted(jobs, key=lambda job: job.seed)
+
+
+def _job(row: Mapping[str, Any], seed: int) -> Job:
+    policy, shares = row["policy"].format(seed=seed), tuple(row.get("most_changed", ()))
+    return Job(row["name"], row["environment"], policy, seed, shares, row.get("preset", ""))
 
 
 def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Study one policy and return what was found."""
     seconds = Seconds(folder.with_suffix(".seconds.json"))
     spec = EnvironmentSpec(job.environment)
-    chosen = settings_for(spec).updated(settings)
+    chosen = settings_for(spec, PRESETS[job.preset]() if job.preset else None).updated(settings)
     study = Study(folder, spec, job.policy, settings=chosen, engine=InProcess())
     evaluation, improvement, references = run_study(study, seconds)
     compositions = {"": composition_figures(improvement, references)}
@@ -177,7 +179,7 @@ def _row_line(row: str, kind: str, records: Sequence[Mapping[str, Any]]) -> str:
     confirmed = sum(len(record["confirmed"]) for record in records)
     used = [sum(s["used"] for r in records for s in r["sources"] if _kind(s["source"]) == kind) for kind in _KINDS]
     cells = (
-        f"{row}{', ' + kind if kind else ''}",
+        f"{row}{_preset(records[0])}{', ' + kind if kind else ''}",
         len(found),
         format_figure(np.mean([one["base"]["mean"] for one in found])),
         format_figure(np.mean([one["guided"]["mean"] for one in found])),
@@ -192,6 +194,10 @@ def _row_line(row: str, kind: str, records: Sequence[Mapping[str, Any]]) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
+def _preset(record: Mapping[str, Any]) -> str:
+    return f" (`--preset {record['preset']}`)" if record.get("preset") else ""
+
+
 _KINDS = ("mined", "searched", "others")
 
 
@@ -203,7 +209,7 @@ def _kind(source: str) -> str:
 def _policy_line(record: Mapping[str, Any], kind: str, found: Mapping[str, Any]) -> str:
     gain = found["gain"]
     cells = (
-        f"{record['row']} {record['seed']}",
+        f"{record['row']} {record['seed']}{_preset(record)}",
         kind,
         format_figure(found["base"]["mean"]),
         format_effect(gain),
