@@ -9,18 +9,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import mirror_world
-from drawn_play import SETUP, DrawnPlay, rule_set
+from drawn_play import LENGTH, SETUP, DrawnPlay, rule, rule_set
 from legible.environments import EnvironmentSpec
 from legible.evaluation.pairs import NEVER, PairedPlay
-from legible.evaluation.racing import PICKED, Race
+from legible.evaluation.racing import (
+    PICKED,
+    Race,
+    _candidates,
+    _Entry,
+    _expectation,
+    _verdicts,
+    changes_for_power,
+)
 from legible.evaluation.recorded import EpisodeRecord, Repetition, find_repetition
 from legible.evaluation.statistics import Standing
 from legible.evaluation.units import Setup, Unit, run_units
 from legible.hypotheses import MeasuredEffect
 from legible.rules import RuleSet, parse_rule
-from legible.settings import PlaySettings
+from legible.settings import EvaluationSettings, PlaySettings
 
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 
@@ -104,3 +113,64 @@ def test_what_trials_have_shown_counts_less_than_the_race() -> None:
     assert found.p == pytest.approx(1.1e-5, rel=0.05)
     twice = evidence(MeasuredEffect(4.0, 2.0 / PICKED, 0.01))  # weights of a quarter and one
     assert twice.difference == pytest.approx((4.0 / 4.0 + 2.0) / 1.25)
+
+
+def race_of(**amounts: list[float]) -> tuple[Race, dict[str, _Entry]]:
+    """A race in three rungs of 8, 16 and 32 seeds, all of them changed, of rule sets that add these, again and again."""
+    draws = {rule(number): lambda _, n, some=some: np.resize(some, n) for number, some in enumerate(amounts.values())}
+    settings = EvaluationSettings(rung_changes=8, rungs=3, race_seeds=60, confirmation_seeds=250)
+    run = DrawnPlay(draws)
+    record = EpisodeRecord(SETUP, 0, "racing", settings.race_seeds, run)
+    race = Race(PairedPlay(SETUP, Repetition(rows=128, holds=False), record, run), settings)
+    entries = race.enter([rule_set(number) for number in range(len(draws))])
+    return race, dict(zip(amounts, entries, strict=True))
+
+
+def test_how_far_rule_sets_come_in_a_race() -> None:
+    """Dropped below 0.4, 0.86 and 1.5 standard errors; sure from 3.3 on."""
+    race, entries = race_of(
+        bad=[-1.0], sure=[3.0, 1.0], good=[3.6, -2.0], late=[2.9, -2.1], middling=[2.5, -2.0], nothing=[0.0]
+    )
+    found = {name: (entry.seeds, entry.passed) for name, entry in entries.items()}
+    z = {name: race.evidence(entry).z for name, entry in entries.items()}
+    assert z["bad"] == -math.inf
+    assert found["bad"] == (8, False)
+    assert found["nothing"] == (8, False)
+    assert (found["sure"], z["sure"]) == ((8, True), pytest.approx(2.0 * math.sqrt(7.0)))
+    assert (found["good"], z["good"]) == ((32, True), pytest.approx(0.8 / 2.8 * math.sqrt(31.0)))
+    assert (found["late"], z["late"]) == ((16, False), pytest.approx(0.4 / 2.5 * math.sqrt(15.0)))
+    assert (found["middling"], z["middling"]) == ((8, False), pytest.approx(0.25 / 2.25 * math.sqrt(7.0)))
+
+
+def test_standings_of_a_race_by_hand() -> None:
+    race, entries = race_of(sure=[3.0, 1.0], bad=[-2.0, 0.5])
+    helps, harms = race.standing(entries["sure"]), race.standing(entries["sure"], harm=True)
+    error = 1.0 / math.sqrt(7.0)
+    assert (helps.difference, helps.error, helps.z) == pytest.approx((2.0, error, 2.0 / error))
+    assert (harms.difference, harms.error, harms.z) == pytest.approx((-2.0, error, -2.0 / error))
+    assert race.share(entries["sure"]) == 1.0
+    assert race.steps(entries["sure"]) == 8 * LENGTH
+    verdicts = _verdicts(race, [0], 0.05)
+    assert [verdict.difference for verdict in verdicts] == pytest.approx([2.0, -0.75])
+    assert [(verdict.is_weakness, verdict.is_set_aside) for verdict in verdicts] == [(True, False), (False, False)]
+    assert [verdict.changed_episodes for verdict in verdicts] == [8, 8]
+    assert verdicts[0].p == pytest.approx(stats.t.sf(2.0 / error, 7))
+    assert [verdict.q for verdict in verdicts] == pytest.approx([2 * verdicts[0].p, verdicts[1].p])
+    # The harm is tested with one gain more than was seen: as large as the largest.
+    losses = [2.0, -0.5] * 4 + [-3.0]
+    assert verdicts[1].p_harm == pytest.approx(stats.ttest_1samp(losses, 0.0, alternative="greater").pvalue)
+    (aside,) = [verdict for verdict in _verdicts(race, [], 0.05) if verdict.is_set_aside]
+    assert aside.difference == pytest.approx(2.0)
+
+
+def test_who_is_confirmed_and_on_how_many_changes() -> None:
+    settings = EvaluationSettings(rung_changes=8, rungs=3, race_seeds=60, confirmation_seeds=250)
+    race, entries = race_of(bad=[-1.0], sure=[3.0, 1.0], good=[3.6, -2.0])
+    assert _candidates(race, settings) == [1, 2]
+    dearer = replace(settings, confirmation_seeds=1000, confirmation_changes=1000)
+    assert _candidates(race, dearer) == [1, 2]  # all of their episodes are changed: that is cheap
+    entries["good"].passed = False
+    assert _candidates(race, settings) == [1]
+    expected = _expectation(race, entries["sure"], 2, 0.05)
+    assert expected.share == 1.0
+    assert expected.changes == changes_for_power(8, 2.0, 1.0 / math.sqrt(7.0), 2, 0.05)

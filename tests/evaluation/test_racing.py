@@ -334,8 +334,11 @@ def test_who_is_dropped() -> None:
     assert not is_dropped(Rung(24, 24, 0.0), 384)
     assert is_dropped(Rung(384, 384, 1.4), 384)
     assert not is_dropped(Rung(384, 384, 1.6), 384)
+    assert not is_dropped(Rung(96, 96, 2.2 / 2 - 0.7), 384)  # on the line
     assert is_sure(Rung(24, 24, SURE))
-    assert not is_sure(Rung(24, 3, SURE))
+    assert not is_sure(Rung(24, 24, SURE - 0.01))
+    assert is_sure(Rung(24, 8, SURE))
+    assert not is_sure(Rung(24, 7, SURE))
 
 
 def test_rare_rule_sets_must_do_better_to_be_confirmed() -> None:

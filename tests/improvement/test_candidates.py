@@ -78,6 +78,8 @@ def test_worth_is_what_fresh_seeds_say_else_the_difference_less_its_error() -> N
     assert worth(replace(verdict, confirmation=confirmed(4.0))) == 4.0
     z = 2.0
     assert worth(replace(verdict, p=float(1 - 0.9772498680518208))) == pytest.approx(10.0 * (1 - 1 / z))
+    below = 0.4012936743170763  # a quarter of a standard error above zero
+    assert worth(replace(verdict, p=below)) == pytest.approx(10.0 * (1 - 4))
     assert worth(replace(verdict, p=0.5)) == -10.0  # it shows nothing
     assert worth(replace(verdict, p=0.9, difference=-3.0)) == -3.0
     most = float(ndtri(1.0 - 1e-15))

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from drawn_play import SETUP, DrawnPlay, always, evaluation_of, rule, rule_set
+from drawn_play import LENGTH, SETUP, DrawnPlay, always, evaluation_of, rule, rule_set
 from legible.evaluation.statistics import Effect
 from legible.features import FeatureSpace
 from legible.improvement import improve
 from legible.improvement.check import front_candidates
-from legible.improvement.composed import FrontPoint
+from legible.improvement.composed import FrontPoint, Step, share_changed
+from legible.rules import RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
 from played_blocks import result
 
@@ -49,3 +50,53 @@ def test_the_front_as_rows_in_the_sign_of_the_objective() -> None:
         assert row["rules"] == ["-Go <- x > -1", "-Go <- x > -2"]
         assert (row["effect"], row["low"], row["high"]) == shown
         assert (row["changed"], row["chosen"]) == (0.2, True)
+
+
+def test_steps_are_told_by_the_rule_they_come_from() -> None:
+    """What was generalised is told by its source, what was not by its first rule."""
+    settings = ImprovementSettings(episodes=8, final_episodes=4)
+    drawn = DrawnPlay({rule(0): always(5)})
+    found = improve(SETUP, evaluation_of([rule_set(0)]), seed=0, settings=settings, run=drawn)
+    assert found.environment_steps == LENGTH * drawn.episodes
+    space = FeatureSpace.of(["x"], ["Go", "Stay"])
+    steps = (
+        Step(RuleSet((rule(1), rule(2)), rule(0)), 1.0, 0.5, accepted=True, changed=0.25),
+        Step(RuleSet((rule(1), rule(2), rule(3))), 2.0, 0.75, accepted=False, is_removal=True),
+    )
+    rows = replace(found, steps=steps).to_rows(space)
+    assert [(row["rule"], row["rules"]) for row in rows] == [("-Go <- x > -1", 2), ("-Go <- x > -2", 3)]
+    assert [(row["mean"], row["error"]) for row in rows] == [(1.0, 0.5), (2.0, 0.75)]
+    assert [(row["accepted"], row["removal"]) for row in rows] == [(True, False), (False, True)]
+    assert rows[0]["changed"] == 0.25
+    assert np.isnan(rows[1]["changed"])
+
+
+@pytest.mark.parametrize(("changed", "too_much"), [(4, False), (5, False), (6, True)])
+def test_a_composition_may_change_a_quarter_of_the_final_steps(changed: int, too_much: bool) -> None:
+    settings = ImprovementSettings(episodes=8, final_episodes=4)
+    found = improve(SETUP, evaluation_of([]), seed=0, settings=settings, run=DrawnPlay({}))
+    assert found.rule_sets == found.steps == found.front == ()
+    guided = replace(result([1.0, 2.0]), changed=np.full(2, changed))
+    blocks = replace(found.final_blocks, results=(result([0.0, 0.0]), guided))
+    this = replace(found, final_blocks=blocks, settings=replace(settings, most_changed=0.25))
+    assert this.changes_too_much == too_much
+
+
+def test_without_a_composition_there_is_only_the_policy() -> None:
+    settings = ImprovementSettings(episodes=8, final_episodes=4)
+    found = improve(SETUP, evaluation_of([]), seed=0, settings=settings, run=DrawnPlay({}))
+    assert len(found.final_blocks.results) == 1
+    assert found.guided.mean == found.base.mean
+    assert all("guided" not in row for row in found.figure_rows())
+    blocks = replace(found.final_blocks, results=(result([0.0, 0.0]), result([1.0, 3.0])))
+    guided = replace(found, composition=rule_set(0), final_blocks=blocks)
+    assert (guided.base.mean, guided.guided.mean) == (0.0, 2.0)
+    assert guided.effects()["mean"].mean == 2.0
+    assert guided.figure_rows()[0]["guided"]["value"] == 2.0
+
+
+def test_no_steps_change_no_share() -> None:
+    nothing = result([])
+    assert share_changed(nothing) == 0.0
+    one = replace(result([1.0]), lengths=np.array([1]), changed=np.array([1]))
+    assert share_changed(one) == 1.0

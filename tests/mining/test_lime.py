@@ -19,7 +19,7 @@ from legible.errors import LegibleError
 from legible.features import Action, Feature, FeatureSpace, Intervals, above, deciles
 from legible.mining import Importance, ImportanceError
 from legible.mining.lime import LimeError, lime_importance
-from legible.mining.lime.regression import kernel_weights, normal_equations, solve
+from legible.mining.lime.regression import _gram, _ones, _sort_by_changes, kernel_weights, normal_equations, solve
 from legible.mining.lime.sampling import DRAWS, DrawnValues
 
 ACTIONS = 5
@@ -72,6 +72,28 @@ def indicators(drawn: np.ndarray, state: np.ndarray, intervals: Intervals) -> np
 
 
 # The regression
+
+
+def test_rows_take_no_more_words_than_they_need() -> None:
+    """64 rows are as the state, 65 changed one feature, 1 changed both: one word, two words, one word."""
+    pool = np.array([[3, 5]] * 64 + [[3, 6]] * 30 + [[4, 5]] * 35 + [[4, 6]], np.uint16)
+    changes, first = _sort_by_changes(pool, np.array([3, 5], np.uint16))
+    assert changes.tolist() == [0] * 64 + [1] * 65 + [2]
+    assert first.tolist() == [0, 1, 3, 4]
+
+
+def test_bits_are_counted() -> None:
+    for word in (0, 1, 2**63, 2**64 - 1, 0x0123456789ABCDEF, 0xFEDCBA9876543210, 0x00FF00FF00FF00FF):
+        assert int(_ones(np.uint64(word))) == word.bit_count()
+
+
+def test_weighted_sums_of_packed_bits_by_hand() -> None:
+    """The state's own row, two rows without changes, three with one: 1 + 2 + 3 / 2 of them in all."""
+    words = np.array([[0b11, 0b11, 0b11], [0b101, 0b010, 0b111]], np.uint64)
+    first, kernel = np.array([0, 1, 2, 2]), np.array([1.0, 0.5, 0.25])
+    gram = _gram(words, first, kernel)
+    lower = [gram[i, j] for i in range(3) for j in range(i + 1)]
+    assert lower == [4.0, 3.0, 3.5, 4.0, 3.5, 4.5]
 
 
 def test_one_feature_worked_by_hand() -> None:
