@@ -5,19 +5,23 @@
 - `contents`: all that a finished study holds, for comparison.
 
 A moment is a stage and how much of it is done, by what an undisturbed study does in it. The process tells its progress
-line by line, and is killed when it has come to the moment, or a few milliseconds later.
+line by line, and is killed when it has come to the moment, or a few milliseconds later. A Ray cluster stays up: as on a
+real one, only the study that uses it is killed and started again.
 """
 
 from __future__ import annotations
 
+import logging
 import math
+import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +38,7 @@ STAGES = (
     *("references", "explanation", "mistakes", "mistakes rollouts"),
     *(f"baseline {kind}: {part}" for kind in BASELINES for part in ("racing", "racing confirmation")),
 )
+WORKERS = 2
 DELAYS = (0.03, 0.3)  # seconds at the most: into the writing of a file, or beyond it
 
 Moment = tuple[int, int]
@@ -60,7 +65,7 @@ def run_chaos(kills: int, engine: str, seed: int = 0, *, verbose: bool = False) 
 
     result = ChaosResult()
     draw = random.Random(seed)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _cluster(engine):
         policy = save_flawed_network(Path(folder) / "policy.safetensors")
         reached: dict[str, int] = {}
         _run_until(None, Path(folder) / "undisturbed", policy, engine, 0.0, reached)
@@ -80,6 +85,23 @@ def run_chaos(kills: int, engine: str, seed: int = 0, *, verbose: bool = False) 
             if verbose:
                 print(result, flush=True)
     return result
+
+
+@contextmanager
+def _cluster(engine: str) -> Iterator[None]:
+    """Keep a Ray cluster up that studies find by ``RAY_ADDRESS``; other engines need none."""
+    if engine != "ray":
+        yield
+        return
+    import ray
+
+    context = ray.init("local", num_cpus=WORKERS, include_dashboard=False, logging_level=logging.ERROR)
+    os.environ["RAY_ADDRESS"] = context.address_info["address"]
+    try:
+        yield
+    finally:
+        del os.environ["RAY_ADDRESS"]
+        ray.shutdown()
 
 
 def draw_moments(draw: random.Random, count: int, reached: Mapping[str, int]) -> list[Moment]:
@@ -142,7 +164,7 @@ def run_study(folder: Path, policy: Path, engine: str) -> None:
         print(stage, done, of, sep="\t", flush=True)
 
     tell("start", 1, 1)
-    workers = make_engine(engine, None if engine == "inline" else 2)
+    workers = make_engine(engine, None if engine == "inline" else WORKERS)
     make_study(folder, policy, engine=workers, progress=tell).run(report=False, baselines=True)
 
 

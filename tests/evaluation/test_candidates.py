@@ -1,14 +1,18 @@
 """Which rule sets are confirmed, by hand."""
 
-import numpy as np
+from dataclasses import replace
 
-from legible.evaluation.candidates import Contender, choose_contenders, sameness
-from legible.evaluation.confirmation import Expectation, changes_to_confirm
+import numpy as np
+import pytest
+
+from legible.evaluation.candidates import SAME, Contender, choose_contenders, sameness
+from legible.evaluation.confirmation import MOST_GROWTH, SPARE, Expectation, changes_to_confirm
 from legible.evaluation.pairs import Pairs
 from legible.settings import EvaluationSettings
 from played_blocks import result
 
 BASE = result([1.0, 1.0, 1.0, 1.0])
+SAME_BUT_ONE, OTHER = [2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 3.0, 4.0, 5.0, 7.0]
 
 
 def pairs(*returns: float) -> Pairs:
@@ -70,3 +74,24 @@ def test_one_of_a_source_is_the_best_one() -> None:
         Contender(("alone",), 1.0, pairs(1.0, 1.0, 2.0, 1.0)),
     ]
     assert choose_contenders(contenders, most=1) == [1, 2]
+
+
+def test_where_just_as_many_changes_are_expected_as_are_needed() -> None:
+    """A quarter more than the number itself: 625 of 4,000 for 500, 250 for 200."""
+    settings = EvaluationSettings(confirmation_changes=500, confirmation_seeds=4000)
+    assert changes_to_confirm(Expectation(625 / 4000), settings) == 500
+    assert changes_to_confirm(Expectation(624 / 4000), settings) == 200
+    assert changes_to_confirm(Expectation(250 / 4000), settings) == 200
+    assert changes_to_confirm(Expectation(249 / 4000), settings) == 0
+    assert (Expectation(0.5).changes, MOST_GROWTH, SPARE) == (0, 4, 1.25)
+
+
+def test_what_just_differs_enough_is_confirmed() -> None:
+    """Four of five changed episodes are the same: not more than four fifths."""
+    one, other = (Pairs(result(returns), result([1.0] * 5), np.ones(5, np.bool_)) for returns in (SAME_BUT_ONE, OTHER))
+    assert sameness(one, other) == SAME == 0.8
+    contenders = [Contender(("searched",), 2.0, one), Contender(("searched",), 1.0, other)]
+    assert choose_contenders(contenders, most=0) == [0, 1]
+    assert choose_contenders([contenders[0], contenders[0]], most=0) == [0]
+    longer = replace(other.guided, lengths=np.array([20, 20, 20, 21, 20]))
+    assert sameness(one, replace(other, guided=longer)) == pytest.approx(0.6)

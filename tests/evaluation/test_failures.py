@@ -11,6 +11,7 @@ import mirror_world
 from failing_world import failing
 from legible.engines import LocalProcesses, UnitFailedError
 from legible.evaluation import FailureLimit, Sample, TooManyFailuresError, WorstCase, evaluate, play_blocks
+from legible.evaluation.failures import FailedEpisode, _some_seeds
 from legible.evaluation.statistics import paired, welch
 from legible.evaluation.units import Setup, Unit, UnitResult, play_unit, run_units
 from legible.explanation import verdict_sentence
@@ -200,3 +201,44 @@ def test_samples_of_failed_episodes_make_no_warnings() -> None:
         some = Sample.of(result(nan, 2.0, 4.0))
     assert (none.episodes, none.failed, np.isnan(none.mean), np.isnan(none.error)) == (2, 2, True, True)
     assert (some.episodes, some.failed, some.mean, some.error) == (3, 1, 3.0, pytest.approx(1.0))
+
+
+def failed_episodes(count: int, *, guided: bool = True) -> list[FailedEpisode]:
+    return [FailedEpisode(guided, seed, "it broke") for seed in range(count)]
+
+
+def test_as_many_as_the_share_may_fail_and_no_more() -> None:
+    limit = FailureLimit(0.1, "screening", 40)
+    limit.add(*failed_episodes(4))
+    with pytest.raises(TooManyFailuresError, match=r"5 of the 40 episodes of screening failed, .* share of 0\.1 that"):
+        limit.add(*failed_episodes(1, guided=False))
+    none = FailureLimit()
+    assert (none.episodes, none.most_failed) == (0, 0.01)
+    with pytest.raises(TooManyFailuresError, match="1 of the 0 episodes failed"):
+        none.add(*failed_episodes(1))
+
+
+def test_episodes_that_are_expected_count_where_they_are_more_than_were_known() -> None:
+    limit = FailureLimit(0.1, episodes=25)
+    for expected, episodes in ((20, 25), (20, 40), (0, 40), (1, 41)):
+        limit.expect(expected)
+        assert limit.episodes == episodes
+    some = FailureLimit(0.1)
+    some.expect(10)
+    some.add(*failed_episodes(1))
+    with pytest.raises(TooManyFailuresError):
+        some.add(*failed_episodes(1))
+
+
+def test_few_seeds_are_told() -> None:
+    assert _some_seeds(failed_episodes(1)) == "seed 0"
+    assert _some_seeds(failed_episodes(5)) == "seeds 0, 1, 2, 3, 4"
+    assert _some_seeds(failed_episodes(6)) == "seeds 0, 1, 2, 3, 4, …"
+    assert _some_seeds(failed_episodes(2) * 3) == "seeds 0, 1"
+
+
+def test_both_sides_are_told_apart() -> None:
+    limit = FailureLimit(0.0, episodes=9)
+    with pytest.raises(TooManyFailuresError) as told:
+        limit.add(FailedEpisode(True, 3, "it hangs"), FailedEpisode(False, 4, "it broke"))
+    assert "unguided: seed 4 (it broke); guided: seed 3 (it hangs)." in str(told.value)

@@ -116,7 +116,7 @@ def test_what_trials_have_shown_counts_less_than_the_race() -> None:
 
 
 def race_of(**amounts: list[float]) -> tuple[Race, dict[str, _Entry]]:
-    """A race in three rungs of 8, 16 and 32 seeds, all of them changed, of rule sets that add these, again and again."""
+    """A race in three rungs of 8, 16 and 32 seeds, all changed, of rule sets that add these again and again."""
     draws = {rule(number): lambda _, n, some=some: np.resize(some, n) for number, some in enumerate(amounts.values())}
     settings = EvaluationSettings(rung_changes=8, rungs=3, race_seeds=60, confirmation_seeds=250)
     run = DrawnPlay(draws)

@@ -9,11 +9,12 @@ import seen_worlds
 from drawn_play import SETUP, DrawnPlay
 from legible.environments import EnvironmentSpec, map_features, with_features
 from legible.errors import LegibleError
-from legible.evaluation.baselines import RandomTestChooser, random_tests
+from legible.evaluation.baselines import REGIONS, RandomTestChooser, random_rule_sets, random_tests
 from legible.evaluation.recorded import ROWS, STEPS, EpisodeRecord, RecordedEpisodes, _same, find_repetition
 from legible.evaluation.units import UNGUIDED, LoneEpisode, Setup, Unit, _rows, record_alone, record_unit, usual_rows
 from legible.play import on_rows
 from legible.policies import load_policy
+from legible.rules import Condition, Rule, RuleSet
 from legible.settings import PlaySettings
 from played_blocks import result
 
@@ -109,3 +110,25 @@ def test_all_that_the_policy_is_shown_is_kept_where_it_is_asked_for() -> None:
     # A recording is asked again what the policy thinks, so that it always needs them.
     for recording in (*record_unit(setup, unit)[0], record_alone(setup, unit, 1)):
         assert recording.observations.shape == (seen_worlds.STEPS, 2 + pixels)
+
+
+def test_random_tests_of_one_change_and_of_all_regions() -> None:
+    assert len(random_tests(3, 1, enforce=True, seed=0)[0].regions) == 3
+    (one,) = random_tests(3, 1, enforce=True, seed=0, changes=1)
+    (every,) = random_tests(3, 1, enforce=True, seed=0, changes=REGIONS)
+    assert (len(one.regions), sorted(every.regions)) == (1, list(range(100)))
+    with pytest.raises(LegibleError, match="between 1 and 100, got 101"):
+        random_tests(3, 1, enforce=True, seed=0, changes=101)
+    salts = [test.salt for test in random_tests(3, 50, enforce=False, seed=0)]
+    assert max(salts) > 2**62
+    assert one.enforce
+    assert random_tests(3, 1, enforce=False, seed=0, changes=1)[0].regions != one.regions
+
+
+def test_of_few_different_random_rules_there_are_no_more() -> None:
+    """One feature with one interval and two actions: two rules, of the five that are asked for."""
+    mined = [Rule("-", 0, (Condition(0, 0.0, 1.0),))]
+    sizes = [RuleSet(tuple(Rule("+", number, mined[0].conditions) for number in range(5)))]
+    for rule_set in random_rule_sets(mined, sizes, 2, 20, seed=0):
+        assert {rule.action for rule in rule_set.rules} == {0, 1}
+        assert {(rule.polarity, rule.conditions) for rule in rule_set.rules} == {("-", mined[0].conditions)}

@@ -3,11 +3,20 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from drawn_play import evaluation_of, rule_set
+from drawn_play import evaluation_of, rule, rule_set
 from legible.evaluation import Sample
+from legible.evaluation.baselines import RandomTest
+from legible.evaluation.objectives import ConstraintCheck
 from legible.evaluation.screening import _first_verdicts
+from legible.evaluation.statistics import Effect
+from legible.evaluation.verdicts import Confirmation, _row
+from legible.features import FeatureSpace
+from legible.rules import RuleSet
 from played_blocks import result, with_returns
+
+EFFECT = Effect(2.0, 0.5, 1.0, 3.0, 0.01)
 
 
 def failing(returns: list[float], failed: list[int]):
@@ -40,3 +49,106 @@ def test_what_is_found_lies_below_the_level_and_not_on_it() -> None:
     above = float(np.nextafter(found.q_harm, 1.0))
     harms = [_first_verdicts([rule_set(0)], better, [base], alpha)[0].is_harmful for alpha in (found.q_harm, above)]
     assert harms == [False, True]
+
+
+def test_episodes_summed_up_by_hand() -> None:
+    made = replace(
+        result([1.0, 3.0, 8.0]),
+        lengths=np.array([10, 30, 20]),
+        success=np.array([1.0, np.nan, 0.0]),
+        costs=np.array([2.0, 4.0, 9.0]),
+        fired=np.array([5, 10, 0]),
+        changed=np.array([2, 4, 0]),
+    )
+    found = Sample.of(made)
+    assert (found.episodes, found.mean, found.length, found.success, found.cost) == (3, 4.0, 20.0, 0.5, 5.0)
+    assert (found.fired, found.changed, found.failed) == (0.25, 0.1, 0)
+    assert found.error == pytest.approx(np.std([1.0, 3.0, 8.0], ddof=1) / np.sqrt(3))
+    marks = np.array([False, False, True])
+    two = Sample.of(replace(made, failed=marks, errors=np.where(marks, "it broke", "")))
+    assert (two.episodes, two.failed, two.mean, two.cost, two.success) == (3, 1, 2.0, 3.0, 1.0)
+    assert (two.fired, two.error) == (15 / 40, pytest.approx(1.0))
+    one = Sample.of(failing([1.0, 2.0], [0]))
+    assert (one.mean, np.isnan(one.error)) == (2.0, True)
+    none = Sample.of(failing([1.0, 2.0], [0, 1]))
+    assert (np.isnan(none.mean), none.fired, none.failed) == (True, 0.0, 2)
+    assert np.isnan(Sample.of(result([1.0, 2.0])).success)
+
+
+def test_what_was_not_measured_is_nothing() -> None:
+    (verdict,) = evaluation_of([rule_set(0)]).verdicts
+    assert (verdict.steps, verdict.is_confirmed, verdict.is_set_aside, verdict.sources) == (0, False, False, ())
+    assert verdict.sample.failed == 0
+    confirmation = Confirmation(EFFECT, 0.01, None, None)
+    assert (confirmation.failed, confirmation.failed_unguided, confirmation.is_too_rare) == (0, 0, False)
+
+
+def test_steps_are_those_of_the_policy_alone_and_of_all_rule_sets() -> None:
+    found = evaluation_of([rule_set(0), rule_set(1), rule_set(2)])
+    assert (found.steps, found.unguided_steps) == (0, 0)
+    named = zip(found.verdicts, (("mined", 3), ("searched", 4), ("mined", 5)), strict=True)
+    found = replace(found, verdicts=tuple(replace(v, found_by=name, steps=n) for v, (name, n) in named))
+    assert found.steps_by_source() == {"mined": 8, "searched": 4}
+    assert replace(found, unguided_steps=100).steps == 112
+
+
+def test_the_level_of_confirmations_and_shares() -> None:
+    """At the level itself nothing is found; what fresh seeds confirm comes by its effect there."""
+    kept, broken = (ConstraintCheck("cost no higher than by 1", EFFECT, is_kept=kept) for kept in (True, False))
+    for q, checks, passed in (
+        (0.049, (), True),
+        (0.05, (), False),
+        (0.01, (kept,), True),
+        (0.01, (kept, broken), False),
+    ):
+        assert Confirmation(EFFECT, q, None, None, constraints=checks).is_passed(0.05) == passed
+    found = evaluation_of([rule_set(number) for number in range(4)])
+    verdicts = [replace(v, q=q) for v, q in zip(found.verdicts, (0.01, 0.05, 0.2, 0.04), strict=True)]
+    verdicts[1] = replace(verdicts[1], is_confirmed=True, confirmation=Confirmation(EFFECT, 0.01, None, None))
+    verdicts[2] = replace(verdicts[2], is_confirmed=True, is_weakness=False, is_harmful=True)
+    verdicts[3] = replace(
+        verdicts[3],
+        is_confirmed=True,
+        confirmation=Confirmation(replace(EFFECT, mean=200.0), 0.01, None, None),
+    )
+    found = replace(found, verdicts=tuple(verdicts))
+    assert (found.share(), found.share("significant"), found.share("confirmed")) == (0.75, 0.5, 0.75)
+    assert [v.rule_set for v in found.confirmed] == [rule_set(3), rule_set(2), rule_set(1)]  # by 200, 98 and 2
+    assert [v.rule_set for v in found.harmful] == [rule_set(2)]
+    assert len(found.weaknesses) == 3
+    assert np.isnan(replace(found, verdicts=()).share())
+
+
+def test_verdicts_as_rows() -> None:
+    space = FeatureSpace.of(["x"], ["Go", "Stay"])
+    found = evaluation_of([rule_set(0, 1)])
+    (verdict,) = found.verdicts
+    random = RandomTest((3,), (1,), enforce=True, salt=7)
+    without = replace(verdict, treatment=RuleSet((rule(3),)))
+    found = replace(found, verdicts=(verdict, without, replace(verdict, treatment=random)))
+    rows = found.to_rows(space)
+    assert [(row["rule"], row["rules"]) for row in rows] == [("-Go <- x > -1", 2), (None, 1), (None, 0)]
+    assert not {"effect", "changed_episodes", "detectable", "too_rare", "constraints", "seeds"} & set(rows[0])
+    assert rows[0]["failed_unguided"] == 0
+    raced = replace(verdict, changed_episodes=7, detectable=1.5)
+    assert _row(raced, space)["changed_episodes"] == 7
+    assert _row(raced, space)["detectable"] == 1.5
+    confirmed = replace(raced, confirmation=Confirmation(EFFECT, 0.02, None, None, failed=1, failed_unguided=2))
+    row = _row(confirmed, space)
+    assert (row["effect"], row["low"], row["high"], row["q_confirmed"]) == (2.0, 1.0, 3.0, 0.02)
+    assert (row["detectable"], row["too_rare"]) == (1.5, False)
+    assert (row["failed_on_fresh_seeds"], row["failed_unguided_on_fresh_seeds"]) == (1, 2)
+    assert not {"constraints", "seeds"} & set(row)
+    told = replace(EFFECT, detectable=0.7, changed=30, seeds=90)
+    check = ConstraintCheck("cost no higher than by 1", EFFECT, is_kept=True)
+    row = _row(replace(raced, confirmation=Confirmation(told, 0.02, None, None, constraints=(check,))), space)
+    assert (row["detectable"], row["changed_on_fresh_seeds"], row["seeds"]) == (0.7, 30, 90)
+    assert row["constraints"] == {"cost no higher than by 1": True}
+
+
+def test_evaluations_are_the_same_by_what_they_say_not_by_the_episodes_they_kept() -> None:
+    found = evaluation_of([rule_set(0)])
+    blocks = with_returns([0.0, 1.0], [1.0, 2.0])
+    assert found == replace(found, confirmation_blocks=blocks) == replace(found, repetition=None)
+    assert replace(found, confirmation_blocks=blocks) == replace(found, confirmation_blocks=with_returns([3.0, 4.0]))
+    assert found != replace(found, unguided_steps=1)

@@ -67,6 +67,18 @@ def test_of_paths_with_as_many_rules_the_one_that_changes_less_wins() -> None:
     assert _best_of(judge, paths) is paths[1]
 
 
+def test_of_paths_that_are_exactly_as_good_the_first_is_what_others_are_measured_by() -> None:
+    """The third has fewer rules, and is clearly worse than the first; the second varies too much to say."""
+    judge = judged(DrawnPlay({}))
+    paths = [path_of(judge, [rule_set(0, 1)]), path_of(judge, [rule_set(0, 2)]), path_of(judge, [rule_set(3)])]
+    for path, returns in zip(paths, (0.0 * SPREAD, 10.0 * SPREAD, 0.1 * SPREAD - 0.1), strict=True):
+        path.results[-1] = result(returns.tolist())
+    assert judge.compare(paths[1].result, paths[0].result) == 0.0
+    assert judge.compare(paths[2].result, paths[0].result) < -5.0
+    assert -0.5 < judge.compare(paths[2].result, paths[1].result) < 0.0
+    assert _best_of(judge, paths) is paths[0]
+
+
 def test_whoever_takes_the_place_of_another_is_one_of_three_times_as_many() -> None:
     """Two are tried at a time: whenever one joins, the one that harms makes room, until the sixth."""
     helps = {rule(number): always(9.0 - number) for number in (0, 2, 4, 6)}
@@ -135,3 +147,66 @@ def test_rules_of_a_single_episode_are_looked_at() -> None:
     trials = Trials(Play(SETUP, repetition, 0, EvaluationSettings(), DrawnPlay({})), 1)
     never = Rule("-", 0, (Condition(0, 5.0, np.inf),))  # observations are 0
     assert trials.idle_rules(RuleSet((rule(0), never))) == (never,)
+
+
+def test_a_whole_rule_set_is_left_out_before_its_single_rules() -> None:
+    """The second set harms: it goes in one step."""
+    draws = {rule(0): always(1.0), rule(1): always(1.0), rule(2): always(-1.0), rule(3): always(-1.0)}
+    judge = judged(DrawnPlay(draws))
+    selected = leave_out(judge, path_of(judge, [rule_set(0, 1), rule_set(2, 3)]))
+    assert selected.rule_sets == (rule_set(0, 1),)
+    assert [(step.rule_set, step.accepted) for step in selected.steps if step.is_removal] == [(rule_set(2, 3), True)]
+    assert judge.looked_at[-1][0].rules == rule_set(0, 1).rules
+
+
+def test_one_of_two_rules_is_left_out() -> None:
+    judge = judged(DrawnPlay({rule(0): always(1.0), rule(1): always(-1.0)}))
+    selected = leave_out(judge, path_of(judge, [rule_set(0, 1)]))
+    assert selected.composition.rules == (rule(0),)
+
+
+def test_what_is_missed_least_is_left_out_first() -> None:
+    """One and two are worth nothing together, and two is worth more alone."""
+    draws = {rule(0): always(1.0), rule(1): always(2.0)}
+    for sets in ([rule_set(0), rule_set(1)], [rule_set(1), rule_set(0)]):
+        judge = judged(DrawnPlay(draws, together={(rule(0), rule(1)): -3.0}))
+        assert leave_out(judge, path_of(judge, sets)).rule_sets == (rule_set(1),)
+
+
+def test_what_makes_no_difference_is_left_out_and_what_is_missed_a_little_is_not() -> None:
+    for worth, left in ((0.0, 1), (0.001, 2), (-0.001, 1)):
+        judge = judged(DrawnPlay({rule(0): always(1.0), rule(1): always(worth)}))
+        assert len(leave_out(judge, path_of(judge, [rule_set(0), rule_set(1)])).rule_sets) == left
+
+
+def test_what_is_missed_is_not_played_again() -> None:
+    """The first set harms. Without each of three sets, then of the four rules that are left: half of the seeds each."""
+    draws = {
+        rule(0): always(-1.0),
+        rule(2): always(2.0),
+        rule(3): always(2.0),
+        rule(4): always(3.0),
+        rule(5): always(2.0),
+    }
+    judge = judged(drawn := DrawnPlay(draws))
+    path = path_of(judge, [rule_set(0, 1), rule_set(2, 3), rule_set(4, 5)])
+    played = drawn.episodes
+    assert leave_out(judge, path).rule_sets == (rule_set(2, 3), rule_set(4, 5))
+    assert drawn.episodes - played == 3 * 4 + 4 + 4 * 4  # the other half is played without the first set alone
+
+
+def test_after_what_is_missed_now_others_are_tried() -> None:
+    """The first two do not go together: without the first the second is missed. The third harms a little."""
+    draws = {rule(0): always(3.0), rule(1): always(3.5), rule(2): always(-0.1), rule(3): always(-0.1)}
+    judge = judged(DrawnPlay(draws, together={(rule(0), rule(1)): -4.0}))
+    selected = leave_out(judge, path_of(judge, [rule_set(0), rule_set(1), rule_set(2, 3)]))
+    assert selected.rule_sets == (rule_set(1),)
+    assert [step.rule_set for step in selected.steps if step.is_removal] == [rule_set(0), rule_set(2, 3)]
+
+
+def test_what_is_missed_on_the_other_half_stays() -> None:
+    """The second set loses one on each seed of the first half and gains three on the others."""
+    judge = judged(DrawnPlay({rule(0): always(1.0), rule(1): lambda _, n: np.where(np.arange(n) < 4, -1.0, 3.0)}))
+    path = path_of(judge, [rule_set(0), rule_set(1)])
+    assert path.trials.play_whole([rule_set(0)])[0].addition == pytest.approx(1.0)
+    assert leave_out(judge, path).rule_sets == (rule_set(0), rule_set(1))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
 
 from drawn_play import LENGTH, SETUP, DrawnPlay, always, evaluation_of, noise, rule, rule_set
+from legible.evaluation.changed import changed_mean_test, resamples_for
 from legible.evaluation.pairs import Pairs
 from legible.evaluation.statistics import Effect, Standing
 from legible.evaluation.units import UnitResult
@@ -100,6 +101,8 @@ def test_a_judge_halves_the_seeds_and_compares_in_standard_errors() -> None:
     judge = CompositionJudge(play, ImprovementSettings(episodes=21, most_changed=0.25))
     assert len(judge.beginning.result) == 11
     assert len(judge.base) == 21
+    even = CompositionJudge(play_of({})[0], ImprovementSettings(episodes=20))
+    assert (len(even.beginning.result), len(even.base)) == (10, 20)
     assert judge.environment_steps == LENGTH * drawn.episodes
     (trial,) = judge.beginning.play_whole([rule_set(0)])
     both = judge.both(trial.result, rule_set(0))
@@ -231,3 +234,36 @@ def test_a_path_that_falls_behind_is_given_up() -> None:
     assert not path(1, 2)._is_behind([path(0)])
     assert not path(0, 2).grow([path(2, 0)])  # somebody has been there
     assert path(0, 1).grow([path(2, 0)])
+
+
+@pytest.mark.parametrize(("margin", "joins"), [(10, False), (40, True)])
+def test_the_papers_composition_keeps_constraints_beside_the_policy_alone(margin: int, joins: bool) -> None:
+    """The mean rises by about 24, the median falls by about 18."""
+    drawn = DrawnPlay({rule(0): lambda rng, n: np.where(rng.random(n) < 0.8, -20.0, 200.0)})
+    constrained = EvaluationSettings(method="paper", constraint=f"median no lower than by {margin}")
+    settings = ImprovementSettings(episodes=400, final_episodes=4)
+    found = improve(SETUP, evaluation_of([rule_set(0)], constrained), seed=0, settings=settings, run=drawn)
+    assert bool(found.rule_sets) == joins
+    assert found.environment_steps == LENGTH * drawn.episodes
+
+
+def test_without_losses_none_is_invented_and_one_that_was_seen_stays() -> None:
+    """Every episode gains a half or one and a half, or loses four in the second test, which the third remembers."""
+
+    def draws(*amounts: float):
+        return lambda _, n: np.resize(np.array(amounts), n)
+
+    play, _ = play_of({rule(0): draws(0.5, 1.5), rule(1): draws(-4.0, 6.0), rule(2): draws(0.5, 1.5)})
+    second = SecondHalf(play, 60, 60)
+
+    def expected(loss: float) -> tuple[object, ...]:
+        differences = np.resize([0.5, 1.5], 60)
+        found = changed_mean_test(
+            differences, 60, invented_loss=loss, resamples=resamples_for(1, 0.05), rng_seed=0, alpha=0.05
+        )
+        return astuple(found)
+
+    assert astuple(second.test(rule_set(0), NOTHING)) == pytest.approx(expected(0.0))
+    second.test(rule_set(1), NOTHING)
+    assert astuple(second.test(rule_set(2), NOTHING)) == pytest.approx(expected(4.0))
+    assert expected(4.0) != pytest.approx(expected(0.0))
