@@ -118,6 +118,13 @@ def test_actions_may_start_anywhere() -> None:
         assert play(plain, lambda _: RIGHT, seed) == play(shifted, lambda _: RIGHT + 5, seed)
     with pytest.raises(LegibleError, match="there is no action 0: the actions are 5 … 7"):
         shifted.step(0)
+    for first, env in ((0, plain), (5, shifted)):
+        for inside in (first, first + 2):
+            env.reset(seed=0)
+            env.step(inside)
+        for outside in (first - 1, first + 3):
+            with pytest.raises(LegibleError, match=f"there is no action {outside}"):
+                env.step(outside)
 
 
 def test_every_change_is_logged(tmp_path: Path) -> None:

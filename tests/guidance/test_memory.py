@@ -7,11 +7,11 @@ from gymnasium import spaces
 
 import turning_world
 from legible.environments import FeatureMap
-from legible.environments.feature_readers import EntryReader
+from legible.environments.feature_readers import EntryReader, FunctionReader, InfoReader
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.guidance import GuidedEnv, GuidedPolicy
-from legible.guidance.features import rows_of
+from legible.guidance.features import _observations, features_from_dict, features_to_dict, rows_of, trusted
 from legible.policies import load_policy
 from legible.rules import parse_rule
 
@@ -76,3 +76,53 @@ def test_rows_hold_what_rules_see_and_then_all_that_the_policy_is_shown() -> Non
     observation = {"a": np.array([1.0, 2.0], np.float32), "b": np.array([3.0], np.float32)}
     rows, single, memory = rows_of(features, observation, None, None)
     assert (rows.tolist(), single, memory) == ([[3.0, 1.0, 2.0, 3.0]], True, None)
+
+
+def test_one_observation_is_told_from_several_by_its_numbers() -> None:
+    pair = spaces.Box(0.0, 9.0, (2,), np.float32)
+    for observation, single, count in (
+        ([1.0, 2.0], True, 1),
+        ([[1.0, 2.0]], False, 1),
+        ([1.0, 2.0, 3.0, 4.0], False, 2),
+        ([[1.0, 2.0]] * 3, False, 3),
+    ):
+        found, parts = _observations(pair, observation)
+        assert (found, len(parts)) == (single, count)
+        assert parts[0].tolist() == [1.0, 2.0]
+    for wrong in ([], [1.0, 2.0, 3.0], [[1.0], [2.0], [3.0]]):
+        with pytest.raises(LegibleError, match="an observation has 2 numbers"):
+            _observations(pair, wrong)
+    picture = spaces.Box(0.0, 9.0, (2, 3), np.float32)
+    for shape, single, count in (((2, 3), True, 1), ((6,), True, 1), ((1, 6), False, 1), ((4, 2, 3), False, 4)):
+        found, parts = _observations(picture, np.zeros(shape))
+        assert (found, len(parts)) == (single, count)
+    assert _observations(spaces.Discrete(4), 3)[0]
+    assert _observations(spaces.Discrete(4), [3, 1])[1] == [[3], [1]]
+
+
+def test_entries_of_one_observation_and_of_several() -> None:
+    shown = spaces.Dict({"a": spaces.Box(0.0, 9.0, (2,), np.float32), "b": spaces.Discrete(3)})
+    one = {"a": np.zeros(2), "b": 1, "more": 5}
+    assert _observations(shown, one) == (True, [one])
+    single, parts = _observations(shown, {"a": np.array([[1.0, 2.0], [3.0, 4.0]]), "b": np.array([1, 2])})
+    assert not single
+    assert [(part["a"].tolist(), int(part["b"])) for part in parts] == [([1.0, 2.0], 1), ([3.0, 4.0], 2)]
+    for wrong in ({"a": np.zeros(2)}, np.zeros(3)):
+        with pytest.raises(LegibleError, match="an observation has the entries a, b"):
+            _observations(shown, wrong)
+
+
+def test_a_function_that_a_file_names_is_not_trusted_until_somebody_says_so() -> None:
+    shown = spaces.Box(0.0, 9.0, (2,), np.float32)
+    space = FeatureSpace.of(["x"], ["Go", "Stay"])
+    written = features_to_dict(FeatureMap(space, FunctionReader("module:rows", ("x",)), shown))
+    assert (written["function"], written["names"]) == ("module:rows", ["x"])
+    read = features_from_dict(written, space)
+    assert not read.reader.trusted  # type: ignore[attr-defined]
+    assert trusted(read).reader.trusted  # type: ignore[attr-defined]
+    assert trusted(read, "module:rows").reader.trusted  # type: ignore[attr-defined]
+    with pytest.raises(LegibleError, match="computes, not 'module:others'"):
+        trusted(read, "module:others")
+    told = features_from_dict(features_to_dict(FeatureMap(space, InfoReader(("x",)), shown)), space)
+    assert told.reader == InfoReader(("x",))
+    assert trusted(told, "anything") is told

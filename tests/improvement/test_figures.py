@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from drawn_play import LENGTH, SETUP, DrawnPlay, always, evaluation_of, rule, rule_set
+from legible.evaluation.confirmation import Judge
 from legible.evaluation.statistics import Effect
 from legible.features import FeatureSpace
 from legible.improvement import improve
-from legible.improvement.check import front_candidates
+from legible.improvement.check import _front, check_composition, front_candidates, non_dominated
 from legible.improvement.composed import FrontPoint, Step, share_changed
+from legible.improvement.trials import Play
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
 from played_blocks import result
@@ -100,3 +102,33 @@ def test_no_steps_change_no_share() -> None:
     assert share_changed(nothing) == 0.0
     one = replace(result([1.0]), lengths=np.array([1]), changed=np.array([1]))
     assert share_changed(one) == 1.0
+
+
+def test_of_compositions_that_change_as_much_only_the_best_is_on_the_front() -> None:
+    assert non_dominated([(1.0, 0.1), (2.0, 0.1), (2.0, 0.2), (0.0, 0.0)]) == [1]
+    assert non_dominated([]) == []
+
+    def point(gain: float, changed: float, *, chosen: bool = False) -> FrontPoint:
+        return FrontPoint(rule_set(0), Effect(gain, 0.5, 1.0, 4.0, 0.01), changed, is_chosen=chosen)
+
+    assert not FrontPoint(rule_set(0), Effect(1.0, 0.5, 1.0, 4.0, 0.01), 0.1).is_chosen
+    points = [point(3.0, 0.3), point(1.0, 0.2, chosen=True), point(2.0, 0.1), point(0.5, 0.25)]
+    front = _front(points)
+    assert [(one.effect.mean, one.changed) for one in front] == [(2.0, 0.1), (1.0, 0.2), (3.0, 0.3)]
+    same = _front([point(2.0, 0.1), point(1.0, 0.1, chosen=True)])
+    assert [one.effect.mean for one in same] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(("p", "passed"), [(0.049, True), (0.05, True), (0.051, False)])
+def test_a_check_is_passed_at_the_level_itself(p: float, passed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    repetition = evaluation_of([]).repetition
+    assert repetition is not None
+    how = Play(SETUP, repetition, 0, EvaluationSettings(), drawn := DrawnPlay({}))
+    monkeypatch.setattr(Judge, "effect", lambda *_: Effect(1.0, 0.5, 0.0, 2.0, p))
+    found = check_composition(how, rule_set(0), [rule_set(1)], 40)
+    assert (found.check.is_passed, found.check.is_too_rare) == (passed, False)
+    assert drawn.episodes == 256 + 2 * 200  # the policy alone plays ahead; 200 episodes are to be changed
+    assert found.environment_steps == LENGTH * drawn.episodes
+    rare = EvaluationSettings(confirmation_seeds=199)
+    few = check_composition(how._replace(settings=rare), rule_set(0), [], 40).check
+    assert (few.is_passed, few.is_too_rare) == (False, True)

@@ -180,6 +180,8 @@ def test_the_front_is_of_other_compositions_and_of_few() -> None:
     settings = EvaluationSettings()
     chosen = front_candidates(looked_at, base, rule_set(9), settings)
     assert chosen == [rule_set(1), rule_set(3), rule_set(5), rule_set(6), rule_set(8)]  # five of eight, evenly
+    six = front_candidates(looked_at[:6], base, rule_set(9), settings)
+    assert six == [rule_set(1), rule_set(2), rule_set(3), rule_set(5), rule_set(6)]  # with the chosen one six
     few = front_candidates(looked_at[:6], base, rule_set(6), settings)
     assert few == [rule_set(i) for i in range(1, 6)]  # without the one that was chosen
     worse = [(rule_set(1), with_changes([-1.0, -1.0], 1)), (rule_set(2), with_changes([3.0, 3.0], 2))]
