@@ -132,3 +132,16 @@ def test_what_mcnemars_test_would_show_by_hand() -> None:
     """Ten of a hundred episodes are decided: the sum of their signs has a spread of √10."""
     effect = mcnemar_test([1] * 9 + [-1], 100, alpha=0.05)
     assert effect.detectable == pytest.approx((1.6448536 + 0.8416212) * 10**0.5 / 100)
+
+
+def test_what_is_not_asked_for_is_the_usual_level() -> None:
+    changed = np.random.default_rng(0).normal(0.5, 1.0, 50)
+    options = {"invented_loss": 1.0, "resamples": 2000, "rng_seed": 1}
+    assert changed_mean_test(changed, 80, **options) == changed_mean_test(
+        changed, 80, **options, alpha=0.05, confidence=0.95
+    )
+    coins = np.sign(changed)
+    assert mcnemar_test(coins, 80) == mcnemar_test(coins, 80, alpha=0.05, confidence=0.95)
+    assert mcnemar_test(coins, 80) != mcnemar_test(coins, 80, alpha=0.1)
+    assert mcnemar_test(coins, 80) != mcnemar_test(coins, 80, confidence=0.9)
+    assert resamples_for(3) == resamples_for(3, 0.05)

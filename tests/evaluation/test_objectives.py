@@ -250,3 +250,20 @@ def test_a_share_of_none_or_all_reaches_the_end() -> None:
     assert 0.0 < none.high == pytest.approx(1.0 - every.low)
     assert none.high == pytest.approx(1.0 - 0.025**0.25)  # by hand: four misses in a row
     assert 0.0 < some.low < 0.5 < some.high < 1.0
+
+
+def test_what_objectives_need() -> None:
+    """Episodes of a rung and of a confirmation; only costs are better the lower they are."""
+    needs = {"mean": (0, 0), "median": (100, 500), "worst-tenth": (200, 1000), "success": (0, 0), "cost": (0, 0)}
+    for name, episodes in needs.items():
+        found = find_objective(name)
+        assert (found.rung_episodes, found.confirmation_episodes) == episodes
+        assert (found.is_binary, found.less_is_better) == (name == "success", name == "cost")
+    assert Comparison(0.0, 100, 1).alpha == 0.05
+
+
+def test_no_loss_is_invented_unless_it_is_asked_for() -> None:
+    guided, base, changed = result([1.0, 3.0, 2.0]), result([0.0, 0.0, 0.0]), np.ones(3, np.bool_)
+    mean = find_objective("mean")
+    assert mean.standing(guided, base, changed) == mean.standing(guided, base, changed, 0.0)
+    assert mean.standing(guided, base, changed).z == pytest.approx(2.0 * np.sqrt(3.0))

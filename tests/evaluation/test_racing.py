@@ -18,7 +18,12 @@ from legible.evaluation.baselines import random_tests
 from legible.evaluation.changes import NEVER, first_changes
 from legible.evaluation.pairs import PairedPlay
 from legible.evaluation.racing import (
+    CHEAP_SEEDS,
+    LUCK,
+    PICKED,
+    RISE,
     SURE,
+    WORTH,
     Rung,
     _detectable,
     changes_for_power,
@@ -26,7 +31,14 @@ from legible.evaluation.racing import (
     is_sure,
     is_worth_confirming,
 )
-from legible.evaluation.recorded import STEPS, EpisodeRecord, find_repetition
+from legible.evaluation.recorded import (
+    RECORD_EPISODES,
+    REMEMBERED_BYTES,
+    REPEATED_EPISODES,
+    STEPS,
+    EpisodeRecord,
+    find_repetition,
+)
 from legible.evaluation.statistics import Standing, standing_of_changed
 from legible.evaluation.units import Setup, Unit, UnitResult, record_unit, run_units
 from legible.hypotheses import Hypotheses, MeasuredEffect
@@ -378,3 +390,9 @@ def test_how_many_changes_would_show_an_effect_by_hand() -> None:
     standing = Standing(1.0, 2.0, 0.5, 0.3)
     assert _detectable(standing, 2, 0.05) == pytest.approx(2.0 * wanted)
     assert _detectable(standing, 1, 0.05) is None
+
+
+def test_the_numbers_of_the_race() -> None:
+    """Whoever changes one of them simulates again what `is_dropped` and `is_worth_confirming` promise."""
+    assert (WORTH, LUCK, SURE, PICKED, CHEAP_SEEDS, RISE) == (2.2, 0.7, 3.3, 1.5, 250, 0.5)
+    assert (RECORD_EPISODES, REPEATED_EPISODES, REMEMBERED_BYTES) == (256, 24, 10**9)

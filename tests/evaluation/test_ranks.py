@@ -101,3 +101,25 @@ def test_the_interval_of_a_figure() -> None:
     low, high = rank_interval(values, MEDIAN, resamples=RESAMPLES, rng_seed=2, confidence=0.9)
     place = math.floor(0.05 * (1 + RESAMPLES)) - 1
     assert (low, high) == pytest.approx((found[place], found[-1 - place]))
+
+
+def test_ranks_at_the_usual_level() -> None:
+    rng = np.random.default_rng(0)
+    guided, base = rng.normal(0.5, 1.0, 40), rng.normal(0.0, 1.0, 40)
+    options = {"invented_loss": 1.0, "resamples": 400, "rng_seed": 1}
+    changed = np.ones(40, np.bool_)
+    found = rank_test(guided, base, changed, MEDIAN, **options)
+    assert found == rank_test(guided, base, changed, MEDIAN, **options, alpha=0.05, confidence=0.95)
+    assert found != rank_test(guided, base, changed, MEDIAN, **options, alpha=0.1)
+    interval = rank_interval(base, MEDIAN, resamples=400, rng_seed=1)
+    assert interval == rank_interval(base, MEDIAN, resamples=400, rng_seed=1, confidence=0.95)
+
+
+@pytest.mark.parametrize(("n", "middle"), [(1, [0]), (2, [0, 1]), (3, [1]), (4, [1, 2]), (5, [2])])
+def test_the_ranks_of_a_median(n: int, middle: list[int]) -> None:
+    assert list(range(MEDIAN.first(n), MEDIAN.last(n))) == middle
+
+
+@pytest.mark.parametrize(("n", "count"), [(1, 1), (10, 1), (11, 2), (20, 2), (100, 10)])
+def test_the_ranks_of_the_worst_tenth(n: int, count: int) -> None:
+    assert (WORST_TENTH.first(n), WORST_TENTH.last(n)) == (0, count)

@@ -10,8 +10,29 @@ from drawn_play import SETUP, DrawnPlay
 from legible.environments import EnvironmentSpec, map_features, with_features
 from legible.errors import LegibleError
 from legible.evaluation.baselines import REGIONS, RandomTestChooser, random_rule_sets, random_tests
-from legible.evaluation.recorded import ROWS, STEPS, EpisodeRecord, RecordedEpisodes, _same, find_repetition
-from legible.evaluation.units import UNGUIDED, LoneEpisode, Setup, Unit, _rows, record_alone, record_unit, usual_rows
+from legible.evaluation.recorded import (
+    ROWS,
+    STEPS,
+    EpisodeRecord,
+    RecordedEpisodes,
+    Repetition,
+    _same,
+    find_repetition,
+)
+from legible.evaluation.starts import UnitStarts
+from legible.evaluation.units import (
+    LARGE_ROWS,
+    SMALL_ROWS,
+    UNGUIDED,
+    WIDER,
+    LoneEpisode,
+    Setup,
+    Unit,
+    _rows,
+    record_alone,
+    record_unit,
+    usual_rows,
+)
 from legible.play import on_rows
 from legible.policies import load_policy
 from legible.rules import Condition, Rule, RuleSet
@@ -132,3 +153,13 @@ def test_of_few_different_random_rules_there_are_no_more() -> None:
     for rule_set in random_rule_sets(mined, sizes, 2, 20, seed=0):
         assert {rule.action for rule in rule_set.rules} == {0, 1}
         assert {(rule.polarity, rule.conditions) for rule in rule_set.rules} == {("-", mined[0].conditions)}
+
+
+def test_the_numbers_of_units() -> None:
+    """They are part of what was played: other numbers of rows can give other bits."""
+    assert (UNGUIDED, WIDER, LARGE_ROWS, SMALL_ROWS) == (-1, 4, 128, 32)
+    setup = Setup(SETUP.policy, SETUP.environment, ())
+    assert (setup.rows, setup.count_choices) == (0, False)
+    assert Unit((0,), (1,)) == replace(Unit((0,), (1,)), starts=UnitStarts.__new__(UnitStarts))
+    assert (len(result([1.0]).failed), result([1.0]).taken.shape[0]) == (1, 1)
+    assert Repetition(rows=1, holds=True).steps == 0

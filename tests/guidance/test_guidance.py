@@ -1,5 +1,6 @@
 """Algorithm 1: against its pseudocode, line by line, and by hand; the guided policy as people use it."""
 
+import inspect
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from legible.errors import LegibleError
 from legible.features import Action, Feature, FeatureSpace
-from legible.guidance import GuidedChooser, GuidedPolicy
+from legible.guidance import CountingChooser, GuidedChooser, GuidedPolicy
 from legible.policies import Policy, load_policy, save_policy
 from legible.rules import Condition, Rule, RuleSet, parse_rule
 
@@ -410,3 +411,23 @@ def test_first_changes_are_those_of_choosing_every_row(
             assert found[0][s, e] == (-1 if end is None else end)
             assert found[1][s, e] == fired[rows][:end].sum()
             assert found[2][s, e] == changed[rows][:end].sum()
+
+
+def test_what_is_not_asked_for_is_neither_random_nor_drawn() -> None:
+    policy = load_policy(lambda o: np.tile([0.0, 2.0, 1.0], (len(o), 1)), output="logits", n_features=1, n_actions=3)
+    n = 400
+    chooser = GuidedChooser(policy, [], [-1] * n, list(range(n)))
+    actions, _ = chooser(np.zeros((n, 1), np.float32), np.arange(n), np.zeros(n, np.int64))
+    assert set(actions.tolist()) == {1}
+    assert inspect.signature(CountingChooser).parameters["sample"].default is False
+
+
+def test_a_guided_policy_has_the_seed_0_and_takes_the_best_unless_it_is_told_otherwise() -> None:
+    policy = load_policy(lambda o: np.tile([0.0, 2.0, 1.0], (len(o), 1)), output="logits", n_features=1, n_actions=3)
+    space = FeatureSpace.of(["x"], ["a", "b", "c"])
+    rows = np.zeros((200, 1), np.float32)
+    plain, zero, one = (GuidedPolicy(policy, [], space, **seed) for seed in ({}, {"seed": 0}, {"seed": 1}))
+    drawn = [guided.predict(rows, deterministic=False)[0].tolist() for guided in (plain, zero, one)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert set(plain.predict(rows)[0].tolist()) == {1}
+    assert inspect.signature(GuidedPolicy.load).parameters["seed"].default == 0

@@ -11,9 +11,31 @@ from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.features import FeatureSpace, deciles
 from legible.hypotheses import MeasuredEffect, Proposal, SourceInput, Trial, searched
-from legible.hypotheses.ladder import RUNGS, Candidate, Head, Ladder, SeenStates
+from legible.hypotheses.ladder import (
+    MOST_CLIMBING,
+    RUNGS,
+    SAME,
+    UNSEEN_CHANGES,
+    USUAL_EFFECT,
+    Candidate,
+    Head,
+    Ladder,
+    SeenStates,
+)
 from legible.hypotheses.responses import RecordedStates, respond
-from legible.hypotheses.search import SMALL_LOT, rungs_for
+from legible.hypotheses.search import (
+    DRAWN,
+    EQUAL,
+    FIRST_LOOK,
+    LARGER_LOT,
+    LOT,
+    LOWEST,
+    LOWEST_OF_EQUAL,
+    SMALL_LOT,
+    SPENT,
+    SPENT_ON_RUNGS,
+    rungs_for,
+)
 from legible.mining import Mining
 from legible.play import collect
 from legible.policies import load_policy
@@ -217,3 +239,11 @@ def test_a_weakness_that_no_mined_rule_can_tell(tmp_path: Path) -> None:
 def test_settings_that_make_no_sense(bad: dict[str, float]) -> None:
     with pytest.raises(SettingsError, match=next(iter(bad))):
         SearchSettings(**bad)
+
+
+def test_the_numbers_of_the_search() -> None:
+    """Whoever changes one of them looks at the tables of experiments/search_table.py again."""
+    assert (LOT, LARGER_LOT, SMALL_LOT, DRAWN, EQUAL) == (256, 64, 16, 2048, 0.95)
+    assert (SPENT, SPENT_ON_RUNGS) == ((0.45, 0.75, 0.9, 1.0), (0.4, 0.6, 0.8, 1.0))
+    assert (FIRST_LOOK, LOWEST, LOWEST_OF_EQUAL) == (256, 0.25, 0.125)
+    assert (MOST_CLIMBING, USUAL_EFFECT, UNSEEN_CHANGES, SAME) == (1 / 3, 0.05, 4, 0.85)

@@ -9,9 +9,10 @@ from drawn_play import LENGTH, SETUP, DrawnPlay, always, evaluation_of, rule, ru
 from legible.evaluation.confirmation import Judge
 from legible.evaluation.statistics import Effect
 from legible.features import FeatureSpace
-from legible.improvement import improve
+from legible.improvement import Improvement, improve
 from legible.improvement.check import _front, check_composition, front_candidates, non_dominated
 from legible.improvement.composed import FrontPoint, Step, share_changed
+from legible.improvement.forward import Candidate
 from legible.improvement.trials import Play
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
@@ -132,3 +133,14 @@ def test_a_check_is_passed_at_the_level_itself(p: float, passed: bool, monkeypat
     rare = EvaluationSettings(confirmation_seeds=199)
     few = check_composition(how._replace(settings=rare), rule_set(0), [], 40).check
     assert (few.is_passed, few.is_too_rare) == (False, True)
+
+
+def test_improvements_are_the_same_by_what_they_say_not_by_the_episodes_they_kept() -> None:
+    settings = ImprovementSettings(episodes=8, final_episodes=4)
+    found = improve(SETUP, evaluation_of([]), seed=0, settings=settings, run=DrawnPlay({}))
+    blocks = replace(found.final_blocks, results=(result([0.0, 0.0]),))
+    chosen = replace(found.chosen, success=0.0, cost=0.0)  # no number is itself if it is none
+    assert replace(found, chosen=chosen, final_blocks=blocks) == replace(found, chosen=chosen)
+    made = Improvement((), RuleSet(()), (), chosen, found.effect, blocks, settings)
+    assert (made.environment_steps, made.front, made.check) == (0, (), None)
+    assert not Candidate(rule_set(0), 1.0).is_fresh

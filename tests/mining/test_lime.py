@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -665,3 +666,9 @@ def test_where_everything_is_blocked_all_actions_are_alike() -> None:
         lime_importance(with_level(level), background, states, intervals, space, seed=0) for level in (-np.inf, 0.0)
     )
     np.testing.assert_array_equal(blocked.weights, alike.weights)
+
+
+def test_as_many_observations_as_lime_draws() -> None:
+    defaults = inspect.signature(lime_importance).parameters
+    assert [defaults[name].default for name in ("samples", "pools", "ridge", "kernel_width")] == [5000, 100, 1.0, None]
+    assert DRAWS == 8192

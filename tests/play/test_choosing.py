@@ -270,3 +270,13 @@ def test_what_is_typical_of_choices() -> None:
     assert typical_actions(moves, choices).tolist() == [[-0.5, -1.0], [0.75, 1.5], [-0.5, 1.5]]
     plain = load_policy(lambda rows: rows, output="values", n_features=2, n_actions=2)
     assert typical_actions(plain, np.array([[1], [0]])).tolist() == [1, 0]
+
+
+def test_what_is_not_asked_for_is_neither_random_nor_drawn() -> None:
+    """Without further arguments the best action is taken, whatever the key and the step."""
+    scores, keys = np.tile([0.0, 2.0, 1.0], (400, 1)), policy_keys(range(400))
+    policy = load_policy(lambda o: np.tile([0.0, 2.0, 1.0], (len(o), 1)), output="logits", n_features=1, n_actions=3)
+    assert set(choose_actions(scores, keys, np.arange(400)).tolist()) == {1}
+    chooser = PolicyChooser(policy, list(range(400)))
+    actions, _ = chooser(np.zeros((400, 1), np.float32), np.arange(400), np.zeros(400, np.int64))
+    assert set(actions.tolist()) == {1}

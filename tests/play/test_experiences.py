@@ -1,6 +1,7 @@
 """Experiences: columns in order, kept and read back to the bit, and refused when they are not what they should be."""
 
 import dataclasses
+import inspect
 import io
 import json
 import pickle
@@ -506,3 +507,13 @@ def test_a_damaged_file_is_refused_or_has_lost_nothing(tmp_path: Path) -> None:
 def test_experiences_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         tiny().actions = np.zeros(3)
+
+
+def test_what_is_not_asked_for_is_as_the_paper_has_it() -> None:
+    """Six hundred episodes, no action at random, none drawn."""
+    assert inspect.signature(collect).parameters["episodes"].default == 600
+    network = load_policy(lambda o: np.tile([0.0, 9.0], (len(o), 1)), output="values", n_features=1, n_actions=2)
+    setup = ExperienceSetup(network, EnvironmentSpec("CartPole-v1"))
+    assert (setup.epsilon, setup.sample) == (0.0, False)
+    defaults = inspect.signature(collect).parameters
+    assert (defaults["epsilon"].default, defaults["sample"].default) == (0.0, False)
