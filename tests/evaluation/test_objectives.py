@@ -10,7 +10,15 @@ import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import OBJECTIVES, Objective, evaluate, find_objective, parse_constraints, register_objective
-from legible.evaluation.figures import effects, figure_rows, figure_table, figures
+from legible.evaluation.figures import (
+    _shown,
+    _shown_change,
+    _shown_effect,
+    effects,
+    figure_rows,
+    figure_table,
+    figures,
+)
 from legible.evaluation.objectives import Comparison, check_objectives
 from legible.evaluation.statistics import Effect, paired
 from legible.evaluation.units import Setup, UnitResult
@@ -267,3 +275,48 @@ def test_no_loss_is_invented_unless_it_is_asked_for() -> None:
     mean = find_objective("mean")
     assert mean.standing(guided, base, changed) == mean.standing(guided, base, changed, 0.0)
     assert mean.standing(guided, base, changed).z == pytest.approx(2.0 * np.sqrt(3.0))
+
+
+def test_what_episodes_tell() -> None:
+    """One episode tells nothing; success and cost are told where they are known, costs where there are any."""
+    names = ["mean", "median", "worst-tenth"]
+    assert figures(result([1.0])) == {}
+    assert list(figures(result([1.0, 2.0]))) == names
+    successful = replace(result([1.0, 2.0]), success=np.array([1.0, 0.0]))
+    assert list(figures(successful)) == [*names, "success"]
+    assert "success" not in figures(replace(successful, success=np.array([1.0, np.nan])))
+    costly = replace(result([1.0, 2.0]), costs=np.array([0.0, 3.0]))
+    assert list(figures(costly)) == [*names, "cost"]
+    assert "cost" not in figures(replace(costly, costs=np.zeros(2)))
+    free = replace(successful, costs=np.zeros(2))
+    assert list(effects([costly, free], costly, free)) == [*names, "cost"]
+    assert effects([result([1.0])], result([1.0]), costly) == {}
+
+
+def test_figures_and_their_intervals_by_hand() -> None:
+    costly = replace(result([1.0, 2.0, 6.0]), costs=np.array([1.0, 2.0, 6.0]))
+    reach = 4.302652729911275 * np.sqrt(7.0 / 3.0)  # Student's t with two degrees of freedom
+    for name in ("mean", "cost"):
+        found = figures(costly)[name]
+        assert found == pytest.approx((3.0, 3.0 - reach, 3.0 + reach))
+    shares = replace(result([0.0] * 5), success=np.array([1.0, 0.0, 0.0, 1.0, 0.0]))
+    exact = stats.binomtest(2, 5).proportion_ci(method="exact")
+    assert figures(shares)["success"] == pytest.approx((0.4, exact.low, exact.high))
+    failed = replace(costly, failed=np.array([False, False, True]), errors=np.array(["", "", "it broke"]))
+    assert figures(failed)["mean"].value == 1.5
+
+
+def test_nothing_is_gained_beside_oneself_even_where_episodes_failed() -> None:
+    made = replace(result([1.0, 2.0, 6.0]), failed=np.array([False, True, False]), errors=np.array(["", "x", ""]))
+    for method in ("racing", "paper"):
+        found = effects([made], made, made, method)["mean"]
+        assert (found.mean, found.p) == (0.0, 1.0)
+
+
+def test_a_share_changes_by_points() -> None:
+    cell = {"value": 0.25, "low": -0.1, "high": 0.5}
+    assert _shown_change("success", cell) == "+25 points (−10 to +50)"
+    assert _shown_change("mean", cell) == "+0.25 (−0.1 to +0.5)"
+    assert _shown("success", {"value": 0.25, "low": 0.1, "high": 0.5}) == "25 % (10 % to 50 %)"
+    costs = _shown_effect(find_objective("cost"), Effect(2.0, 0.5, 1.0, 4.0, 0.01))
+    assert (costs["value"], costs["low"], costs["high"]) == (-2.0, -4.0, -1.0)

@@ -1,6 +1,8 @@
 """References: plain ways to act in a world whose returns are known, chosen on some seeds and quoted from others."""
 
+import inspect
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,13 +13,14 @@ from legible.engines import LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import PlayedBlocks, Reference, References, Sample, compare_references, play_on_same_seeds
-from legible.evaluation.references import plain_references
-from legible.evaluation.statistics import holm, mean_interval, paired
+from legible.evaluation.references import QuotedReference, ReferenceResult, _quote, plain_references
+from legible.evaluation.statistics import Effect, holm, mean_interval, paired
 from legible.evaluation.units import Setup, Unit, UnitResult, play_unit, run_units, unit_key
 from legible.play import stage_seeds
 from legible.policies import Policy
 from legible.rules import RuleSet, parse_rule
 from legible.settings import PlaySettings, ReferenceSettings
+from played_blocks import result, with_returns
 
 WORLD = EnvironmentSpec("braking_world:BrakingWorld")
 PLAY = PlaySettings(batch=8, unit_episodes=30)
@@ -289,3 +292,44 @@ def test_the_best_of_all_and_of_those_that_are_no_policies() -> None:
     assert replace(found, quoted=(other,)).best_plain is None
     told = replace(found, quoted=(other, constant, random))
     assert (told.best, told.best_plain, told.random_play) == (other, constant, random)
+
+
+@pytest.mark.parametrize(
+    ("p_holm", "low", "beats"), [(0.049, 0.1, True), (0.05, 0.1, False), (0.049, 0.0, False), (0.9, -0.1, False)]
+)
+def test_a_reference_beats_the_policy_below_the_level_and_above_nothing(p_holm: float, low: float, beats: bool) -> None:
+    final = with_returns([0.0, 0.0])
+    effect = Effect(1.0, 0.5, low, 2.0, 0.01)
+    chosen = ReferenceResult(RANDOM, Sample.of(final.base), effect, p_holm)
+    differences = SimpleNamespace(of=lambda *_: effect)
+    assert _quote(chosen, final.base, final, differences, 0.05).beats_policy == beats  # type: ignore[arg-type]
+    assert inspect.signature(compare_references).parameters["alpha"].default == 0.05
+
+
+def test_references_are_the_same_whatever_they_are_called_for_people_and_whatever_they_played() -> None:
+    slow = Reference("always SLOWER", (1,), gerund="slowing down")
+    assert slow == Reference("always SLOWER", (1,), policy=braking_in_the_dark(0.0))
+    assert slow != Reference("always SLOWER", (2,))
+    assert (slow.words, Reference("always SLOWER", (1,)).words) == ("always slowing down", "always SLOWER")
+    blocks = with_returns([0.0, 0.0], [1.0, 1.0])
+    effect = Effect(1.0, 0.5, 0.1, 2.0, 0.01)
+    sample = replace(Sample.of(blocks.base), success=0.0, cost=0.0)
+    one, other = (QuotedReference(slow, block, sample, effect, effect, beats_policy=True) for block in blocks.results)
+    assert one == other
+    assert replace(one, beats_policy=False) != other
+
+
+def test_intervals_of_references_are_of_the_episodes_that_did_not_fail() -> None:
+    made = replace(result([1.0, 2.0, 6.0, 9.0]), failed=np.arange(4) == 3, errors=np.array(["", "", "", "it broke"]))
+    effect = Effect(1.0, 0.5, 0.1, 2.0, 0.01)
+    (row,) = References(Sample.of(made), (ReferenceResult(RANDOM, Sample.of(made), effect, 0.01),), ()).to_rows()
+    assert (row["low"], row["high"]) == mean_interval(3.0, row["error"], 3)
+    assert (row["seeds"], row["beats_policy"], row["episodes"]) == ("references", False, 4)
+
+
+def test_few_constant_choices_begin_with_the_first() -> None:
+    assert [one.name for one in plain_references(["abc"], 1)[0]] == ["random play", "always a"]
+    found, left_out = plain_references(["abc"], 2)
+    assert [one.name for one in found] == ["random play", "always a", "always c"]
+    assert left_out.startswith("Of the 3 constant choices 2,")
+    assert plain_references(["abc"], 3)[1] == plain_references(["abc"], 9)[1] == ""
