@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from drawn_play import SETUP, DrawnPlay, always, evaluation_of, noise, rule, rule_set
+from legible.evaluation.statistics import Effect
 from legible.improvement import improve
 from legible.improvement.backward import MOST_SINGLE_RULES, leave_out
 from legible.improvement.forward import Candidate, Path
@@ -210,3 +211,42 @@ def test_what_is_missed_on_the_other_half_stays() -> None:
     path = path_of(judge, [rule_set(0), rule_set(1)])
     assert path.trials.play_whole([rule_set(0)])[0].addition == pytest.approx(1.0)
     assert leave_out(judge, path).rule_sets == (rule_set(0), rule_set(1))
+
+
+def test_a_path_lies_behind_more_than_one_standard_error_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = judged(DrawnPlay({}))
+    path, rival = (path_of(judge, [rule_set(0), rule_set(1)]) for _ in range(2))
+    for errors, behind in ((-1.01, True), (-1.0, False)):
+        monkeypatch.setattr(judge, "compare", lambda *_, errors=errors: errors)
+        assert path._is_behind([rival]) == behind
+    assert not path._is_behind([])
+
+
+@pytest.mark.parametrize(("p", "joins"), [(0.2, True), (0.21, False)])
+def test_who_passes_at_the_level_itself_joins(p: float, joins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = judged(DrawnPlay({rule(0): always(1.0)}))
+    monkeypatch.setattr(judge, "test", lambda *_: Effect(1.0, 0.5, 0.0, 2.0, p))
+    assert len(Path(judge, judge.beginning, [Candidate(rule_set(0), 1.0)], 1).beginnings(1)) == joins
+
+
+def test_the_most_worthy_are_tried_first_and_others_only_if_they_may_add_more() -> None:
+    """Four at a time; the best of them adds two, so that the fifth is tried only if it may add more than that."""
+    for last, tried in ((1.5, False), (2.0, False), (2.5, True)):
+        judge = judged(DrawnPlay({rule(number): always(1.0 + (number == 2)) for number in range(5)}))
+        candidates = [Candidate(rule_set(number), guide) for number, guide in enumerate((last, 6.0, 7.0, 8.0, 9.0))]
+        best = Path(judge, judge.beginning, candidates, 5)._find_best([])
+        assert best is candidates[2]
+        assert (candidates[0].trial is not None) == tried
+        assert all(one.is_fresh and one.guide == pytest.approx(1.0 + (one is best)) for one in candidates[1:])
+        few = [Candidate(rule_set(number), 9.0 - number) for number in range(5)]
+        assert Path(judge, judge.beginning, few, 2)._find_best([few[0], few[1]]) is None
+        assert [one.trial is not None for one in few] == [True, True, False, False, False]
+
+
+def test_of_candidates_that_add_as_much_the_simplest_wins() -> None:
+    draws = {rule(number): always(2.0) for number in (0, 2, 3)}
+    judge = judged(DrawnPlay(draws, changes={rule(0): 3, rule(2): 1, rule(3): 2}))
+    candidates = [Candidate(one, 5.0) for one in (rule_set(2, 1), rule_set(0), rule_set(3))]
+    path = Path(judge, judge.beginning, candidates, 3)
+    assert path._find_best([]) is candidates[2]  # one rule, as the second has, and fewer changes
+    assert path._find_best([candidates[2]]) is candidates[1]
