@@ -13,6 +13,7 @@ from legible.evaluation.baselines import RandomTest
 from legible.evaluation.units import Setup
 from legible.features import Action, ActionGroup, Feature, FeatureSpace, Regions
 from legible.guidance import GuidedChooser, GuidedEnv, GuidedPolicy, JointIntervention
+from legible.guidance.intervention import intervene
 from legible.play import PolicyChooser
 from legible.policies import ChoicePolicy, load_policy, with_choices
 from legible.rules import RuleSet, parse_rule
@@ -281,3 +282,31 @@ def test_regions_must_be_known() -> None:
     early = FeatureSpace(SPACE.features, SPACE.actions[:3], (ActionGroup("steer", 0, 3, Regions(-1.0, 1.0)),))
     with pytest.raises(LegibleError, match="must be cut into regions before"):
         GuidedPolicy(FOLLOWS, [], early)
+
+
+def test_one_part_speaks_for_the_whole_action() -> None:
+    space = FeatureSpace.from_dict({"features": ["x"], "groups": {"steer": ["left", "right"]}})
+    rule = parse_rule("+steer.left <- x > 0", space)
+    part = intervene(0, 1, (rule,), space, negative_first=False)
+    whole = JointIntervention(np.array([-0.5]), np.array([0.5]), (part,))
+    assert (whole.space, whole.changed, whole.triggered) == (space, True, (rule,))
+    assert str(whole).endswith("(0.5 became −0.5.)")
+    same = JointIntervention(np.array([0.5]), np.array([0.5]), (intervene(1, 1, (), space, negative_first=False),))
+    assert (same.changed, same.triggered) == (False, ())
+    assert "became" not in str(same)
+
+
+def test_what_rules_did_where_they_contradict_each_other() -> None:
+    space = FeatureSpace.of(["x"], ["a", "b", "c"])
+    rules = {text: parse_rule(f"{text} <- x > 0", space) for text in ("+a", "+b", "-a", "-c")}
+
+    def did(*texts: str, negative_first: bool = False) -> tuple[int | None, tuple[int, ...]]:
+        found = intervene(0, 0, tuple(rules[text] for text in texts), space, negative_first=negative_first)
+        return found.enforced, found.blocked
+
+    assert did("+a") == (0, ())
+    assert did("+a", "+b") == (None, ())
+    assert did("-c", "-a") == (None, (0, 2))
+    assert did("+a", "-a") == (0, (0,))
+    assert did("+a", "-a", negative_first=True) == (None, (0,))
+    assert did("+a", "+b", "-a", negative_first=True) == (1, (0,))
