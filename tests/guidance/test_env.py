@@ -166,6 +166,19 @@ def test_a_log_of_ones_own_loop(tmp_path: Path) -> None:
         assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == expected  # lines are added
 
 
+def test_a_log_of_ones_own_stays_open_and_one_that_was_opened_here_is_closed(tmp_path: Path) -> None:
+    changed = guided().decide(observe(left=1), mirror_world.RIGHT)
+    with AuditLog(tmp_path / "mine.jsonl") as mine:
+        GuidedEnv(MirrorWorld(), guided(), log=mine).close()
+        mine.record(changed, step=0)
+    env = GuidedEnv(MirrorWorld(), guided(), log=tmp_path / "its.jsonl")
+    env.close()
+    assert env._log is not None
+    with pytest.raises(ValueError, match="closed file"):
+        env._log.record(changed, step=0)
+    GuidedEnv(MirrorWorld(), guided()).close()
+
+
 def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(LegibleError, match=r"nowhere/audit\.jsonl: cannot be written \(No such file"):
         AuditLog(tmp_path / "nowhere" / "audit.jsonl")

@@ -310,3 +310,21 @@ def test_what_rules_did_where_they_contradict_each_other() -> None:
     assert did("+a", "-a") == (0, (0,))
     assert did("+a", "-a", negative_first=True) == (None, (0,))
     assert did("+a", "+b", "-a", negative_first=True) == (1, (0,))
+
+
+def test_parts_may_be_numbered_from_anywhere() -> None:
+    class Numbered(gymnasium.Env):
+        action_space = spaces.MultiDiscrete([3, 2], start=[1, 5])
+        observation_space = spaces.Box(-1, 1, (1,))
+
+        def reset(self, **_):
+            return np.array([0.5], np.float32), {}
+
+        def step(self, action):
+            assert self.action_space.contains(action), action
+            return np.array([0.5], np.float32), 0.0, False, False, {"did": action}
+
+    env = GuidedEnv(Numbered(), GuidedPolicy(Driver(), [parse_rule("-gear.2 <- x > 0", GEARS)], GEARS))
+    env.reset(seed=0)
+    assert env.step(np.array([2, 6]))[4]["did"].tolist() == [3, 6]
+    assert env.step(np.array([1, 5]))[4]["did"].tolist() == [1, 5]

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+import seen_worlds
 import turning_world
-from legible.environments import FeatureMap
+from legible.environments import FeatureMap, UntrustedCodeError, map_features
 from legible.environments.feature_readers import EntryReader, FunctionReader, InfoReader
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
@@ -126,3 +127,16 @@ def test_a_function_that_a_file_names_is_not_trusted_until_somebody_says_so() ->
     told = features_from_dict(features_to_dict(FeatureMap(space, InfoReader(("x",)), shown)), space)
     assert told.reader == InfoReader(("x",))
     assert trusted(told, "anything") is told
+
+
+def test_whoever_plays_says_that_a_function_may_be_imported() -> None:
+    function = "seen_worlds:thing_in_picture"
+    made = map_features(seen_worlds.PictureWorld(), None, function)
+    read = features_from_dict(features_to_dict(made), made.space)
+    width = seen_worlds.SIZE**2
+    policy = load_policy(lambda o: o[:, :2], output="values", n_features=width, n_actions=2)
+    guided = GuidedPolicy(policy, [parse_rule("+action1 <- thing.column > 5", made.space)], made.space, features=read)
+    with pytest.raises(UntrustedCodeError, match="names the function 'seen_worlds:thing_in_picture'"):
+        GuidedEnv(seen_worlds.PictureWorld(), guided).reset(seed=0)
+    observation, _ = GuidedEnv(seen_worlds.PictureWorld(), guided, features=function).reset(seed=0)
+    assert observation.shape == (seen_worlds.SIZE, seen_worlds.SIZE, 1)
