@@ -10,10 +10,12 @@ from legible.engines import UnitFailedError
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import (
+    PlayedBlocks,
     Sample,
     Verdict,
     evaluate,
     play_blocks,
+    play_on_same_seeds,
 )
 from legible.evaluation.baselines import REGIONS, RandomTest, random_rule_sets, random_tests, region_of
 from legible.evaluation.statistics import benjamini_hochberg, paired, welch
@@ -470,3 +472,52 @@ def test_random_rules_look_like_the_mined_ones() -> None:
     np.testing.assert_allclose(actions / actions.sum(), 1 / 3, atol=0.03)
     with pytest.raises(LegibleError, match="there are none"):
         random_rule_sets([], sizes, 3, 1, seed=0)
+
+
+# ---- episodes of blocks, played again --------------------------------------------------------------------------------
+
+SMALL = replace(SETUP, treatments=(GOOD, BAD), play=PlaySettings(batch=4, unit_episodes=3))
+
+
+@pytest.mark.parametrize(
+    ("treatment", "episode", "treatments", "seeds", "place"),
+    [
+        (-1, 0, (-1, -1, -1), (10, 11, 12), 0),
+        (-1, 1, (-1, -1, -1), (10, 11, 12), 1),
+        (-1, 3, (-1, 0, 0), (13, 10, 11), 0),
+        (0, 2, (0, 0, 1), (12, 13, 10), 0),
+        (1, 3, (1, 1, 1), (11, 12, 13), 2),
+    ],
+)
+def test_the_unit_in_which_an_episode_was_played(treatment, episode, treatments, seeds, place) -> None:
+    """Twelve episodes, of four seeds each unguided and with both treatments, in units of three."""
+    blocks = PlayedBlocks(SMALL, (10, 11, 12, 13), ())
+    unit, found = blocks.unit_of(treatment, episode)
+    assert (unit.treatments, unit.seeds, found) == (treatments, seeds, place)
+
+
+@pytest.mark.parametrize("rows", [0, 16])
+def test_every_episode_of_blocks_can_be_played_again(rows: int) -> None:
+    blocks = play_on_same_seeds(replace(SMALL, rows=rows), (10, 11, 12, 13), run_units)
+    for treatment in (-1, 0, 1):
+        for episode in range(4):
+            recording = blocks.record(treatment, episode)
+            known = blocks.results[treatment + 1]
+            assert recording.seed == blocks.seeds[episode]
+            assert len(recording.actions) == known.lengths[episode]
+            assert recording.rewards.sum() == pytest.approx(known.returns[episode])
+
+
+def test_an_episode_that_goes_another_way_alone_is_played_in_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the episodes beside it are not known: blocks of a race are of the first seeds each."""
+    blocks = play_on_same_seeds(replace(SMALL, rows=16), (10, 11, 12, 13), run_units)
+    other = replace(blocks.record(0, 1), actions=np.zeros(999, np.int64))
+    monkeypatch.setattr("legible.evaluation.blocks.record_alone", lambda *_: other)
+    assert len(blocks.record(0, 1).actions) == blocks.guided(0).lengths[1]
+    partly = replace(blocks, results=(blocks.base, blocks.guided(0)[:2], blocks.guided(1)))
+    assert partly.record(0, 1) is other
+    broken = replace(blocks.guided(0), failed=np.arange(4) == 3)  # in the unit of its third episode
+    failing = replace(blocks, results=(blocks.base, broken, blocks.guided(1)))
+    assert failing.record(0, 2) is other
+    assert failing.record(0, 1) is not other
+    assert failing.failed == (1, 0)

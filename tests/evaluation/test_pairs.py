@@ -174,3 +174,14 @@ def test_who_is_confirmed_and_on_how_many_changes() -> None:
     expected = _expectation(race, entries["sure"], 2, 0.05)
     assert expected.share == 1.0
     assert expected.changes == changes_for_power(8, 2.0, 1.0 / math.sqrt(7.0), 2, 0.05)
+
+
+def test_episodes_that_failed_at_once_are_played_with_guidance_too() -> None:
+    """They have no length, by which the others are sorted."""
+    record = EpisodeRecord(SETUP, 0, "racing", 3, DrawnPlay({}))
+    record.extend(3)
+    record.result.lengths[1] = 0
+    play = PairedPlay(SETUP, Repetition(rows=128, holds=False), record, DrawnPlay({}))
+    number = play.add(rule_set(0))
+    play.play_seeds({number: 3})
+    assert play.pairs(number, 3).guided.lengths.tolist() == [LENGTH] * 3

@@ -5,15 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from drawn_play import evaluation_of, rule, rule_set
+from drawn_play import LENGTH, SETUP, DrawnPlay, always, evaluation_of, noise, rule, rule_set
 from legible.evaluation import Sample
 from legible.evaluation.baselines import RandomTest
 from legible.evaluation.objectives import ConstraintCheck
-from legible.evaluation.screening import _first_verdicts
-from legible.evaluation.statistics import Effect
+from legible.evaluation.screening import _first_verdicts, _Screening, screen
+from legible.evaluation.statistics import Effect, standard_error, welch
 from legible.evaluation.verdicts import Confirmation, _row
 from legible.features import FeatureSpace
+from legible.hypotheses import Named
+from legible.play import stage_seeds
 from legible.rules import RuleSet
+from legible.settings import EvaluationSettings
 from played_blocks import result, with_returns
 
 EFFECT = Effect(2.0, 0.5, 1.0, 3.0, 0.01)
@@ -152,3 +155,64 @@ def test_evaluations_are_the_same_by_what_they_say_not_by_the_episodes_they_kept
     assert found == replace(found, confirmation_blocks=blocks) == replace(found, repetition=None)
     assert replace(found, confirmation_blocks=blocks) == replace(found, confirmation_blocks=with_returns([3.0, 4.0]))
     assert found != replace(found, unguided_steps=1)
+
+
+# ---- the paper's screening -------------------------------------------------------------------------------------------
+
+PAPER = EvaluationSettings(method="paper", episodes=40, confirmation_episodes=50)
+
+
+def test_seeds_and_steps_of_a_screening() -> None:
+    """The first gains and is confirmed with its mined rule alone, the second gains and has none, the third does not."""
+    draws = {rule(0): noise(1.0, 30.0), rule(2): noise(1.0, 30.0), rule(3): always(-30.0)}
+    sets = (rule_set(0, 1), RuleSet((rule(2),)), rule_set(3))
+    run = DrawnPlay(draws)
+    found = screen(replace(SETUP, treatments=sets), seed=0, settings=PAPER, run=run)
+    assert [verdict.is_confirmed for verdict in found.verdicts] == [True, True, False]
+    assert [verdict.steps for verdict in found.verdicts] == [LENGTH * (40 + 50 + 50), LENGTH * (40 + 50), LENGTH * 40]
+    assert found.unguided_steps == LENGTH * (40 + 50)
+    assert found.steps == LENGTH * run.episodes
+    assert found.confirmation_blocks is not None
+    assert found.confirmation_blocks.seeds == tuple(stage_seeds(0, "confirmation", 0, 50))
+    first, second, third = (verdict.confirmation for verdict in found.verdicts)
+    assert third is None
+    assert (second.of_rule, second.of_generalisation) == (None, None)
+    assert (first.effect.mean, first.of_rule.mean, first.of_generalisation.mean) == pytest.approx(
+        (30.0, 30.0, 0.0), abs=1.0
+    )
+    assert found.verdicts[2].is_harmful
+    for unconfirmed in (
+        screen(replace(SETUP, treatments=sets), seed=0, settings=PAPER, confirm=False, run=DrawnPlay(draws)),
+        screen(
+            replace(SETUP, treatments=sets),
+            seed=0,
+            settings=replace(PAPER, confirmation_episodes=0),
+            run=DrawnPlay(draws),
+        ),
+    ):
+        assert unconfirmed.confirmation_blocks is None
+        assert (unconfirmed.unguided_steps, unconfirmed.steps) == (LENGTH * 40, LENGTH * 160)
+
+
+def test_what_sources_are_told_in_a_screening() -> None:
+    """Every rule set plays seeds of its own; its mean is compared with that of the policy alone."""
+    run = DrawnPlay({rule(number): always(10.0 * number) for number in range(4)})
+    screening = _Screening(SETUP, 0, 40, "screening", run, None)
+    screening.play([rule_set(1)])
+    assert run.episodes == 80
+    assert screening.play([]) == []
+    two = screening.measure([Named("searched", rule_set(2), None), Named("searched", rule_set(3), None)])
+    (one,) = screening.measure([Named("yours", rule_set(0), None)])
+    assert run.episodes == 80 + 120
+    base = screening.base.returns
+    for effect, played in zip((*two, one), screening.others[1:], strict=True):
+        assert effect.mean == pytest.approx(played.returns.mean() - base.mean())
+        assert effect.error == pytest.approx(np.hypot(standard_error(played.returns), standard_error(base)))
+        assert effect.p == welch(played.returns, base)
+    assert [effect.mean for effect in (*two, one)] == pytest.approx([20.0, 30.0, 0.0], abs=3.0)
+    assert not set(base.tolist()) & set(screening.others[-1].returns.tolist())
+
+
+def test_the_policy_alone_plays_even_if_there_is_nothing_to_compare_it_with() -> None:
+    found = screen(SETUP, seed=0, settings=PAPER, run=(run := DrawnPlay({})))
+    assert (found.verdicts, found.base.episodes, run.episodes) == ((), 40, 40)
