@@ -24,6 +24,7 @@ from legible.evaluation.racing import (
     RISE,
     SURE,
     WORTH,
+    Race,
     Rung,
     _detectable,
     changes_for_power,
@@ -41,7 +42,7 @@ from legible.evaluation.recorded import (
 )
 from legible.evaluation.statistics import Standing, standing_of_changed
 from legible.evaluation.units import Setup, Unit, UnitResult, record_unit, run_units
-from legible.hypotheses import Hypotheses, MeasuredEffect
+from legible.hypotheses import Hypotheses, MeasuredEffect, Trial
 from legible.policies import Policy, load_policy
 from legible.relations import generalise
 from legible.rules import Condition, Rule, RuleSet, parse_rule
@@ -189,6 +190,16 @@ def test_changed_episodes_are_counted_and_no_more_seeds_are_used_than_hold_them(
 
 
 # ---- the race ------------------------------------------------------------------------------------------------------
+
+
+def test_a_trial_tells_the_share_of_changed_actions() -> None:
+    play = paired_play(SETUP, 60)
+    (bad,) = Race(play, SETTINGS).explore(Trial([BAD], 10, 60))
+    guided = play.pairs(0, bad.seeds or 0).guided
+    assert bad.changed is not None
+    assert 10 <= bad.changed <= len(guided)
+    assert 0.0 < bad.share < 1.0
+    assert bad.share == guided.changed.sum() / guided.lengths.sum()
 
 
 def test_a_planted_effect_is_found_and_put_down_to_generalisation() -> None:

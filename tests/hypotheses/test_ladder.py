@@ -47,6 +47,16 @@ def test_every_rung_has_four_times_as_many_changes() -> None:
     assert [rung.seeds for rung in RUNGS] == [512, 1024, 2048, 4096]
 
 
+def test_what_changes_too_many_actions_comes_no_further_but_has_neighbours() -> None:
+    ladder = Ladder(1e-6, most_changed=0.2)
+    shares = {5.0: 0.2, 9.0: 0.21, 3.0: 0.0}
+    effects = [MeasuredEffect(mean, SURE, 0.5, 10**6, 10**6, 0, share) for mean, share in shares.items()]
+    ladder.add([alone(i) for i in range(3)], effects)
+    assert means(ladder.climbing(1, most=9, most_share=1.0)) == [5.0, 3.0]
+    assert means(ladder.best(9)) == [5.0, 3.0]
+    assert sorted(means(ladder.parents())) == [3.0, 5.0, 9.0]
+
+
 def test_one_in_three_climbs_and_none_that_does_not_help() -> None:
     ladder = ladder_of(5.0, 1.0, 9.0, 2.0, 8.0, 3.0, 7.0, -1.0, 0.0)
     assert means(ladder.climbing(1, most=9)) == [9.0, 8.0, 7.0]
@@ -102,7 +112,7 @@ def test_effects_are_as_large_as_usual_or_as_those_that_were_seen() -> None:
 
 
 def test_an_effect_that_nobody_played_for_costs_nothing() -> None:
-    assert MeasuredEffect(1.0, 1.0, 0.5) == (1.0, 1.0, 0.5, None, None, 0)
+    assert MeasuredEffect(1.0, 1.0, 0.5) == (1.0, 1.0, 0.5, None, None, 0, 0.0)
 
 
 def test_luck_favours_what_is_not_known_yet() -> None:

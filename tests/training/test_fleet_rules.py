@@ -161,15 +161,15 @@ def test_critics_of_ppo_begin_anew_and_learn_first(tmp_path, space) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("settings", [DQN, PPO])
+@pytest.mark.parametrize(("settings", "phases"), [(DQN, 20), (PPO, 4)])
 @pytest.mark.parametrize("margin", [None, 0.5])
-def test_a_gpu_does_the_same_with_rules(tmp_path, space, settings: Any, margin: float | None) -> None:
+def test_a_gpu_does_the_same_with_rules(tmp_path, space, settings: Any, phases: int, margin: float | None) -> None:
     rules = [rules_of(space, "+East <- open.east"), rules_of(space, "-Stop <- true", "-North <- true")]
     own = make(tmp_path, settings, rules, total=1200, margin=margin)
     plan = FleetPlan((SMALL,), (3, 5), settings, 1200).training_with_rules(rules, RuleSettings(margin=margin))
     other = make_fleet(plan, device="cuda", zoo=tmp_path)
     for each in (own, other):
-        each.learn(max_phases=4)
+        each.learn(max_phases=phases)  # learning has begun
     begun = make(tmp_path, settings, rules, total=1200, margin=margin).policy_rows()
     assert (own.policy_rows() != begun).any()
     np.testing.assert_allclose(other.policy_rows(), own.policy_rows(), atol=1e-4)

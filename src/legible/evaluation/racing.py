@@ -269,8 +269,9 @@ class Race:
         return [self._effect(entry, n) for entry, n in zip(entries, steps, strict=True)]
 
     def _effect(self, entry: _Entry, steps: int) -> MeasuredEffect:
-        standing, changed = self.standing(entry), int(self.pairs(entry).changed.sum())
-        return MeasuredEffect(standing.difference, standing.error, standing.p, changed, entry.seeds, steps)
+        standing, pairs = self.standing(entry), self.pairs(entry)
+        changed, share = int(pairs.changed.sum()), Sample.of(pairs.guided).changed
+        return MeasuredEffect(standing.difference, standing.error, standing.p, changed, entry.seeds, steps, share)
 
     def steps(self, entry: _Entry) -> int:
         """How many environment steps were played with a rule set."""

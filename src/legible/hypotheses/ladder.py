@@ -84,10 +84,12 @@ class Ladder:
     ----------
     spread
         Standard deviation of the returns.
+    most_changed
+        Candidates that change a larger share of the actions come no further, but others like them may change fewer.
     """
 
-    def __init__(self, spread: float) -> None:
-        self._spread, self._usual = spread, USUAL_EFFECT * spread
+    def __init__(self, spread: float, most_changed: float = 1.0) -> None:
+        self._spread, self._usual, self._most_changed = spread, USUAL_EFFECT * spread, most_changed
         self.tested: list[Tested] = []
 
     def add(self, candidates: Sequence[Candidate], effects: Sequence[MeasuredEffect]) -> None:
@@ -107,12 +109,12 @@ class Ladder:
         below = [found for found in self.tested if found.rung == rung - 1]
         there = sum(found.rung >= rung for found in self.tested)
         most = min(most, int(most_share * (len(below) + there) + 1e-9) - there)
-        ranked = self._ranked([found for found in below if found.effect.mean > 0.0], luck=1.0)
+        ranked = self._ranked([found for found in below if self._is_of_use(found.effect)], luck=1.0)
         return different(ranked, most, [found for found in self.tested if found.rung >= rung])
 
     def best(self, most: int, *, luck: float = 0.0, rung: int = 0) -> list[Tested]:
         """Return those that did best, of those that came to a rung, none of which does nearly the same as another."""
-        found = [found for found in self.tested if found.rung >= rung and found.effect.mean > 0.0]
+        found = [found for found in self.tested if found.rung >= rung and self._is_of_use(found.effect)]
         return different(self._ranked(found, luck), most)
 
     def parents(self) -> list[Tested]:
@@ -123,6 +125,9 @@ class Ladder:
         best = self.best(len(self.tested), rung=1)
         chosen = {id(found) for found in best}
         return best + self._ranked([found for found in self.tested if id(found) not in chosen], luck=1.0)
+
+    def _is_of_use(self, effect: MeasuredEffect) -> bool:
+        return effect.mean > 0.0 and effect.share <= self._most_changed
 
     def _ranked(self, found: Sequence[Tested], luck: float) -> list[Tested]:
         """Sort by what each is expected to gain, with so many standard deviations of what is not known added."""

@@ -57,6 +57,7 @@ class Search:
 
     def __init__(self, known: SourceInput) -> None:
         self._known, self._settings = known, known.search
+        self._most_changed = min(known.search.most_changed, known.most_changed)
         self._rng = np.random.default_rng([known.seed, 18])
         self._vocabulary = Vocabulary(known.experiences.space, known.mining.intervals)
         self._states = RecordedStates.drawn(known.experiences, self._settings.states, self._rng)
@@ -123,7 +124,7 @@ class Search:
         for i, ((body, head), rule_set) in enumerate(made):
             digest = int(responses.digests[i])
             share = float(responses.changed[i].mean())
-            if digest in self._seen or not self._settings.least_changed <= share <= self._settings.most_changed:
+            if digest in self._seen or not self._settings.least_changed <= share <= self._most_changed:
                 continue
             self._seen.add(digest)
             made_of = Candidate(body, head, rule_set, np.packbits(responses.changed[i]), float(responses.losses[i]))
@@ -142,7 +143,7 @@ class Search:
 def searched(known: SourceInput) -> Hypotheses:
     """Rule sets from a beam search over bodies of one and more conditions, within a budget of environment steps."""
     search = Search(known)
-    ladder = Ladder(float(known.experiences.returns.std()))
+    ladder = Ladder(float(known.experiences.returns.std()), known.most_changed)
     rounds = SPENT[: known.search.most_conditions]
     climb = _Climb(ladder, rungs_for(known), float(known.experiences.lengths.mean()))
     begun = 0.0

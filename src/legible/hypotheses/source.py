@@ -34,7 +34,8 @@ from legible.settings import SearchSettings
 class MeasuredEffect(NamedTuple):
     """How guidance with a rule set changed the mean return: the difference, its standard error, a one-sided p-value.
 
-    `changed` of `seeds` episodes were changed, where that was counted; `steps` environment steps were played for it.
+    `changed` of `seeds` episodes were changed, where that was counted, and in them and the others a `share` of the
+    actions; `steps` environment steps were played for it.
     """
 
     mean: float
@@ -43,6 +44,7 @@ class MeasuredEffect(NamedTuple):
     changed: int | None = None
     seeds: int | None = None
     steps: int = 0
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,8 @@ class SourceInput:
         Environment steps that a search may take.
     negative_first
         Whether negative rules win where rules conflict.
+    most_changed
+        The share of the actions that a composition may change: a search need not find what changes more.
     """
 
     policy: Policy
@@ -154,6 +158,7 @@ class SourceInput:
     search: SearchSettings = field(default_factory=SearchSettings)
     budget: int = 0
     negative_first: bool = False
+    most_changed: float = 1.0
 
 
 Source = Callable[[SourceInput], Hypotheses]

@@ -203,7 +203,8 @@ def mend(
     """Study a policy, distil the guided policy into its network, study that network, and so on.
 
     It ends after so many rounds, when a round confirms neither a weakness nor that its rules together help, or when a
-    network is not better than the one that its round began with. Everything is kept in the folder; stopped at any time, it goes on when it is called again.
+    network is not better than the one that its round began with. Everything is kept in the folder; stopped at any time,
+    it goes on when it is called again.
 
     Parameters
     ----------

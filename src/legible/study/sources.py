@@ -55,6 +55,7 @@ def sources_of(study: Study, rules: tuple[Rule, ...]) -> dict[str, Hypotheses]:
         search=settings.search,
         budget=budget,
         negative_first=settings.play.precedence == "negative",
+        most_changed=settings.improvement.most_changed,
         decisions=study.decision_gains() if study.learns_from_mistakes else None,
     )
     opened = open_sources([name for name in names if name != SEARCHED], known)
@@ -127,8 +128,10 @@ class KeptSearch:
 
     def _read_entry(self, entry: Any) -> tuple[RuleSet, MeasuredEffect]:
         try:
-            mean, error, p, changed, seeds, steps = entry["shown"]
-            shown = MeasuredEffect(float(mean), float(error), float(p), int(changed), int(seeds), int(steps))
+            mean, error, p, changed, seeds, steps, *share = entry["shown"]
+            shown = MeasuredEffect(
+                float(mean), float(error), float(p), int(changed), int(seeds), int(steps), *map(float, share)
+            )
             return RuleSet.from_dict(entry), shown
         except (LegibleError, AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise DamagedFileError(f"{self._path}: is damaged ({error}); {self._advice}.") from error
