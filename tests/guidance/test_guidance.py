@@ -1,6 +1,7 @@
 """Algorithm 1: against its pseudocode, line by line, and by hand; the guided policy as people use it."""
 
 import inspect
+import json
 import math
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from legible.errors import LegibleError
 from legible.features import Action, Feature, FeatureSpace
-from legible.guidance import CountingChooser, GuidedChooser, GuidedPolicy
+from legible.guidance import CountingChooser, GuidedChooser, GuidedPolicy, Intervention
+from legible.guidance.policy import _allowed, _renormalised
 from legible.policies import Policy, load_policy, save_policy
 from legible.rules import Condition, Rule, RuleSet, parse_rule
 
@@ -431,3 +433,60 @@ def test_a_guided_policy_has_the_seed_0_and_takes_the_best_unless_it_is_told_oth
     assert drawn[0] == drawn[1] != drawn[2]
     assert set(plain.predict(rows)[0].tolist()) == {1}
     assert inspect.signature(GuidedPolicy.load).parameters["seed"].default == 0
+
+
+@pytest.mark.parametrize(
+    ("enforced", "blocked", "wanted", "done"),
+    [
+        (None, (), 0, 0),
+        (None, (1,), 0, 0),  # another one is blocked
+        (None, (0,), 0, 9),
+        (None, (0, 1), 0, 9),
+        (None, (0, 1, 2), 0, 0),  # everything is blocked: rules have no say
+        (2, (), 0, 2),
+        (2, (0,), 0, 2),
+        (0, (0,), 0, 0),
+    ],
+)
+def test_what_is_done_when_somebody_wants_one_of_three(enforced, blocked, wanted, done) -> None:
+    """Nine stands for the best that is left."""
+    advised = Intervention(0, 0, enforced, blocked, (), FeatureSpace.of(["x"], ["a", "b", "c"]))
+    assert _allowed(advised, wanted, 3, 9) == done
+
+
+def test_rows_that_guidance_leaves_alone_keep_their_bits_and_blocked_ones_are_nothing() -> None:
+    own = np.log([[0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.3, 0.3, 0.3]])
+    guided = own.copy()
+    guided[1, 2] = guided[2] = -np.inf
+    found = _renormalised(guided, own)
+    assert (found[0] == own[0]).all()
+    np.testing.assert_allclose(np.exp(found[1]), [0.4, 0.6, 0.0])
+    assert np.isneginf(found[2]).all()
+    assert (found[3] == own[3]).all()  # though they do not add up to one
+
+
+def test_a_copy_with_another_seed_keeps_the_shape_unless_it_is_told_another() -> None:
+    policy = load_policy(lambda o: o, output="values", n_features=4, n_actions=4)
+    space = FeatureSpace.of("wxyz", "abcd")
+    made = GuidedPolicy(policy, [], space, observation_shape=(2, 2))
+    assert made.seeded(3).observation_shape == (2, 2)
+    assert made.seeded(3, (4, 1)).observation_shape == (4, 1)
+    assert made.observation_space.shape == (2, 2)
+    assert GuidedPolicy(policy, [], space).observation_space.shape == (4,)
+    assert (made.stochastic, made.recurrent, made.reads_rows, made.kind) == (False, False, False, "values")
+    logits = load_policy(lambda o: o, output="logits", n_features=4, n_actions=4)
+    assert GuidedPolicy(logits, [], space).stochastic
+
+
+def test_a_file_of_one_table_is_read_as_well(tmp_path) -> None:
+    """Older files hold the rules of one guidance; newer ones a list."""
+    plain = network()
+    made = GuidedPolicy(plain, COMPOSED, SPACE, precedence="negative")
+    (table,) = made._documents()
+    for content in (table, [table]):
+        save_policy(plain, tmp_path / "guided.safetensors", metadata={"legible.guidance": json.dumps(content)})
+        read = load_policy(tmp_path / "guided.safetensors")
+        assert (read.rules, read.precedence) == (made.rules, "negative")
+    save_policy(plain, tmp_path / "empty.safetensors", metadata={"legible.guidance": "[]"})
+    with pytest.raises(LegibleError, match="no rules"):
+        load_policy(tmp_path / "empty.safetensors")
