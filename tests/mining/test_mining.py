@@ -422,3 +422,25 @@ def test_slices_that_fill_the_whole_line_say_nothing() -> None:
 def test_the_papers_settings_leave_slices_and_ends_as_they_are() -> None:
     assert not MiningSettings.paper().plain_intervals
     assert MiningSettings().plain_intervals
+
+
+def test_some_of_the_rows_are_learned_from() -> None:
+    """Ten episodes of a row each, two of which are held out."""
+    seen = experiences(np.zeros((10, 4)), [0] * 10, episode_ids=np.arange(10))
+
+    def rows(**settings: float) -> list[int]:
+        learning, judging = module._split(seen, MiningSettings(held_out=0.2, **settings), np.random.default_rng(0))
+        assert not judging[learning].any()
+        return learning.tolist()
+
+    everything, half = rows(), rows(sampled=0.5)
+    assert (len(everything), len(half)) == (8, 4)
+    assert set(half) < set(everything)
+    assert half == sorted(half)
+    assert len(rows(sampled=0.001)) == 1
+
+
+def test_minings_are_the_same_however_long_they_took() -> None:
+    intervals = deciles(FLAGS, np.zeros((2, 4), np.float32))
+    one, other = (Mining((), FLAGS, intervals, None, 0, {}, {"rules": seconds}) for seconds in (1.0, 2.0))
+    assert one == other
