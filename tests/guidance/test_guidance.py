@@ -374,10 +374,11 @@ class _Drawn:
         raise AssertionError(observations)
 
 
+@pytest.mark.parametrize("groups", [[0, 4], [0, 2, 4], [0, 1, 4]])
 @given(st.integers(0, 10**6), st.booleans(), st.booleans(), st.sampled_from(["positive", "negative"]))
 @settings(max_examples=40, deadline=None)
 def test_first_changes_are_those_of_choosing_every_row(
-    seed: int, explores: bool, samples: bool, precedence: str
+    groups: list[int], seed: int, explores: bool, samples: bool, precedence: str
 ) -> None:
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *rng.integers(1, 40, 7)])
@@ -395,6 +396,7 @@ def test_first_changes_are_those_of_choosing_every_row(
     ]
     how = {"epsilon": 0.3, "epsilon_when_guided": bool(rng.integers(2))} if explores else {}
     chooser = GuidedChooser(_Drawn(), sets, [], (), sample=samples, precedence=precedence, **how)
+    chooser._starts = np.array(groups)
     keys = rng.integers(0, 2**63, 7).astype(np.uint64).repeat(np.diff(starts))
     steps = np.arange(n) - np.repeat(starts[:-1], np.diff(starts))
 
@@ -408,7 +410,7 @@ def test_first_changes_are_those_of_choosing_every_row(
         choices, fired, changed = choose(s)
         for e in range(7):
             rows = slice(starts[e], starts[e + 1])
-            differing = np.flatnonzero((choices != taken)[rows, 0])
+            differing = np.flatnonzero((choices != taken)[rows].any(axis=1))
             end = differing[0] if differing.size else None
             assert found[0][s, e] == (-1 if end is None else end)
             assert found[1][s, e] == fired[rows][:end].sum()
