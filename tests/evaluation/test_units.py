@@ -163,3 +163,63 @@ def test_the_numbers_of_units() -> None:
     assert Unit((0,), (1,)) == replace(Unit((0,), (1,)), starts=UnitStarts.__new__(UnitStarts))
     assert (len(result([1.0]).failed), result([1.0]).taken.shape[0]) == (1, 1)
     assert Repetition(rows=1, holds=True).steps == 0
+
+
+def test_a_record_is_extended_by_whole_units() -> None:
+    run = DrawnPlay({})
+    told: list[int] = []
+    record = EpisodeRecord(SETUP, 0, "racing", 600, run, told.append)
+    assert (record.most, record.known) == (600, 0)
+    for seeds, known in ((0, 0), (1, 256), (256, 256), (257, 512), (9999, 600), (600, 600)):
+        assert record.extend(seeds) == known == record.known == run.episodes
+    assert len(record.result) == 600
+    spans = {
+        (0, 256): [(0, 256)],
+        (255, 257): [(0, 256), (256, 512)],
+        (256, 512): [(256, 512)],
+        (512, 600): [(512, 600)],
+    }
+    for (first, last), expected in spans.items():
+        parts = record.parts(first, last)
+        assert [(rows.start, rows.stop) for rows, _ in parts] == expected
+        assert [len(part) for _, part in parts] == [b - a for a, b in expected]
+    assert record.parts(0, 600)[1][1].result.returns.tolist() == record.result.returns[256:512].tolist()
+    assert run.episodes == 600  # all of it was remembered
+    late = EpisodeRecord(SETUP, 0, "racing", 5, DrawnPlay({}), first=7)
+    assert late.seeds.tolist() == record.seeds[7:12].tolist()
+
+
+def test_what_is_too_much_to_remember_is_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = EpisodeRecord(SETUP, 0, "racing", 512, run := DrawnPlay({}))
+    one = record.extend(1) and record.parts(0, 1)[0][1].nbytes
+    monkeypatch.setattr("legible.evaluation.recorded.REMEMBERED_BYTES", 2 * one)
+    record.extend(512)
+    record.parts(0, 512)
+    assert run.episodes == 512  # two parts are as much as may be
+    monkeypatch.setattr("legible.evaluation.recorded.REMEMBERED_BYTES", 2 * one - 1)
+    record._remember(1, record.parts(256, 512)[0][1])
+    record.parts(256, 512)
+    assert run.episodes == 512  # the later one stayed
+    record.parts(0, 1)
+    assert run.episodes == 768
+    monkeypatch.setattr("legible.evaluation.recorded.REMEMBERED_BYTES", 0)
+    record.parts(256, 512)
+    record.parts(256, 512)
+    assert run.episodes == 1024  # the last one is always kept
+
+
+def test_steps_that_are_missing_are_noticed() -> None:
+    record = EpisodeRecord(SETUP, 0, "racing", 3, DrawnPlay({}))
+    record.extend(3)
+    ((_, part),) = record.parts(0, 3)
+    arrays = part.to_arrays()
+    assert RecordedEpisodes.from_arrays(arrays).starts.tolist() == [0, 20, 40, 60]
+    for name in ("observations", "scores", "rewards", "step_costs", "states"):
+        with pytest.raises(ValueError, match="steps are missing"):
+            RecordedEpisodes.from_arrays({**arrays, name: arrays[name][:-1]})
+    failed = RecordedEpisodes.of_failed("it broke")
+    assert (failed.failed.tolist(), failed.errors.tolist(), failed.starts.tolist()) == ([True], ["it broke"], [0, 0])
+    both = RecordedEpisodes.concatenate([failed, part])
+    assert (both.starts.tolist(), both.failed.tolist()) == ([0, 0, 20, 40, 60], [True, False, False, False])
+    assert both.episodes(1, 3).starts.tolist() == [0, 20, 40]
+    assert len(RecordedEpisodes.concatenate([failed, failed]).observations) == 0
