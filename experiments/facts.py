@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from experiments.network_table import RESULTS as NETWORKS
+from experiments.network_table import load_records as load_networks
+from experiments.network_table import network_facts
 from experiments.others_table import load_records as load_others
 from experiments.others_table import others_facts
 from experiments.search_table import load_records as load_searches
@@ -82,6 +85,7 @@ def facts() -> Facts:
         "braking": _braking(),
         "others": others_facts(load_others()),
         "search": search_facts(load_searches()),
+        "networks": network_facts(load_networks(NETWORKS)),
         "detectable": _span([_detectable(record) for record in all_records("pacman", GREEDY, LEVELS)]),
         "paper": {
             "found": _span([tables["table1"][level][GREEDY]["MT"].paper for level in LEVELS]),
