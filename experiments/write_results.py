@@ -44,7 +44,8 @@ effects. Minutes are those of one core; steps those of experiences, rule sets an
 SEARCH_HEAD = """
 ## The default of today
 Greedy DQN policies with the settings that `legible run` has by default: paired racing, a search of 15 million steps
-beside the mined rules, compositions of all that helps. `python -m experiments.search_table` makes the
+beside the mined rules, compositions of all that helps; on the road `--preset quick`, a tenth of that, and a second
+composition that may change at most a fifth of the actions. `python -m experiments.search_table` makes the
 [records](search) and [the same table with a line for each policy](search/table.md). Every composition is quoted from
 seeds that chose nothing; the interval is that of the mean over policies; "worst tenth" is its change.
 
