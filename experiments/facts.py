@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from experiments.network_table import RESULTS as NETWORKS
+from experiments.network_table import load_records as load_networks
+from experiments.network_table import network_facts
 from experiments.others_table import load_records as load_others
 from experiments.others_table import others_facts
 from experiments.search_table import load_records as load_searches
-from experiments.search_table import search_facts
+from experiments.search_table import road_facts, search_facts
 from legible.evaluation.statistics import holm
 from legible.files import read_json
 from legible.reproduction import TablePlan, find_tables, table_from_records
@@ -82,6 +85,8 @@ def facts() -> Facts:
         "braking": _braking(),
         "others": others_facts(load_others()),
         "search": search_facts(load_searches()),
+        "braked": road_facts(load_searches()),
+        "networks": network_facts(load_networks(NETWORKS)),
         "detectable": _span([_detectable(record) for record in all_records("pacman", GREEDY, LEVELS)]),
         "paper": {
             "found": _span([tables["table1"][level][GREEDY]["MT"].paper for level in LEVELS]),

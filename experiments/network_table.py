@@ -41,6 +41,7 @@ from legible.guidance import GuidedPolicy
 from legible.play import on_rows, stage_seeds
 from legible.policies import Policy, load_policy, with_choices
 from legible.policies.zoo import zoo_folder
+from legible.reproduction.origin import code_version, processor_name
 from legible.settings import PRESETS, MistakeSettings, StudySettings
 from legible.study import settings_for
 from legible.study.distilling import distillation_settings_for
@@ -67,6 +68,7 @@ MOST_PACKED = 15_000_000
 LEAVE_SECONDS = 10.0
 MILLION = 1e6
 SEARCH_STEPS = 4_000_000  # fewer than a study takes by default: there are many studies
+WORTH_KEEPING = 50.0  # smaller gains are too uncertain to say which share of them was kept
 SEED = 0
 
 
@@ -197,6 +199,8 @@ def make_record(job: Job, folder: Path, settings: StudySettings, networks: Path 
         "steps": steps,
         "seconds": {**clock.seconds, "processes": job.processes},
         "settings": asdict(settings),
+        "code": code_version(),
+        "processor": processor_name(),
     }
 
 
@@ -360,9 +364,9 @@ def load_records(folder: Path) -> list[dict[str, Any]]:
 
 
 def table(records: Sequence[dict[str, Any]]) -> str:
-    """Return the table as Markdown: means over policies, errors between policies."""
+    """Return the table as Markdown: means over policies, errors between policies, environment steps."""
     columns = [name for name in COLUMNS if any(name in record["figures"] for record in records)]
-    more = ("gain kept", "three rounds better than one", "million steps", "minutes")
+    more = ("gain kept", "three rounds better than one", "minutes")
     lines = [f"| | policies | {' | '.join((*columns, *more))} |", "|---" * (2 + len(columns) + len(more)) + "|"]
     for level, algorithm in ROWS:
         mine = [record for record in records if (record["level"], record["algorithm"]) == (level, algorithm)]
@@ -373,12 +377,15 @@ def table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _cell(records: Sequence[dict[str, Any]], name: str) -> str:
-    means = np.array([record["figures"][name]["mean"] for record in records if name in record["figures"]])
-    if not len(means):
+    mine = [record for record in records if name in record["figures"]]
+    if not mine:
         return ""
+    means = np.array([record["figures"][name]["mean"] for record in mine])
     error = f" ± {means.std(ddof=1) / np.sqrt(len(means)):.{_digits(means)}f}" if len(means) > 1 else ""
-    some = "" if len(means) == len(records) else f" ({len(means)})"
-    return f"{means.mean():.{_digits(means)}f}{error}{some}"
+    some = "" if len(mine) == len(records) else f" ({len(mine)})"
+    steps = [record["steps"][name] for record in mine if name in record["steps"]]
+    cost = f", {np.mean(steps) / MILLION:.1f} M" if steps else ""
+    return f"{means.mean():.{_digits(means)}f}{error}{some}{cost}"
 
 
 def _digits(means: np.ndarray) -> int:
@@ -393,14 +400,38 @@ def _last_cells(records: Sequence[dict[str, Any]]) -> list[str]:
     kept = f"{100 * gains['distilled'] / gains['guided']:.0f} %" if gains["guided"] > 0 else ""
     mended = [record["mended_against_distilled"] for record in records if record["mended_against_distilled"]]
     better = f"{sum(effect['low'] > 0 for effect in mended)} of {len(mended)}" if mended else ""
-    steps = [record["steps"] for record in records]
-    shown = " / ".join(
-        f"{np.mean([one[name] for one in steps if name in one]) / MILLION:.1f}"
-        for name in ("guided", "distilled", "mended")
-        if any(name in one for one in steps)
-    )
     minutes = np.mean([processor_seconds(record) / 60.0 for record in records])
-    return [kept, better, shown, f"{minutes:.0f}"]
+    return [kept, better, f"{minutes:.0f}"]
+
+
+def network_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the figures that the text quotes, by row: mean, steps in millions, and so on."""
+    rows: dict[str, Any] = {}
+    for level, algorithm in ROWS:
+        mine = [record for record in records if (record["level"], record["algorithm"]) == (level, algorithm)]
+        if mine:
+            rows[f"{level} {algorithm}"] = _row_facts(mine)
+    gains = [
+        (record["against_base"]["distilled"]["mean"], record["against_base"]["guided"]["mean"])
+        for record in records
+        if record["against_base"]["guided"]["mean"] > WORTH_KEEPING
+    ]
+    kept = [distilled / guided for distilled, guided in gains]
+    return {"rows": rows, "policies": len(records), "kept": float(np.mean(kept)), "kept_of": len(kept)}
+
+
+def _row_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"policies": len(records)}
+    for name in COLUMNS:
+        mine = [record for record in records if name in record["figures"]]
+        if len(mine) == len(records):
+            steps = [record["steps"][name] for record in mine if name in record["steps"]]
+            facts[name] = {
+                "mean": float(np.mean([record["figures"][name]["mean"] for record in mine])),
+                "steps": float(np.mean(steps)) / MILLION if steps else 0.0,
+            }
+    mended = [record["mended_against_distilled"] for record in records if record["mended_against_distilled"]]
+    return facts | {"rounds_better": sum(effect["low"] > 0 for effect in mended)}
 
 
 def processor_seconds(record: dict[str, Any]) -> float:

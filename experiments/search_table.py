@@ -7,7 +7,7 @@ the records alone: ``--table`` only writes it.
 - `Job`, `read_jobs`: the policies of ``experiments/search.toml``.
 - `make_record`: studies one of them.
 - `load_records`, `table`, `row_table`: the records, and as Markdown.
-- `search_facts`: what the text quotes.
+- `search_facts`, `road_facts`: what the text quotes.
 - `composition_figures`: what a composition is worth, as plain data.
 """
 
@@ -29,6 +29,7 @@ from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.evaluation import References
 from legible.files import read_json, read_toml, write_json, write_text
+from legible.formatting import join_words
 from legible.improvement import Improvement, improve
 from legible.policies.zoo import zoo_names
 from legible.reproduction.origin import code_version, processor_name
@@ -246,6 +247,31 @@ def search_facts(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "steps": float(np.mean([sum(s["steps"] for s in record["sources"]) for record in levels])) / 1e6,
         "minutes": float(np.mean([sum(r["seconds"].values()) / 60 for r in levels if r["seconds"]])),
     }
+
+
+def road_facts(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the figures that the text quotes, of the rows that have a preset: compositions, and plain ways to act."""
+    road = [record for record in records if record.get("preset")]
+    found = [record["compositions"][""] for record in road]
+    rows = {row: [r for r in road if r["row"] == row] for row in dict.fromkeys(r["row"] for r in road)}
+    limited = [one for record in road for kind, one in record["compositions"].items() if kind]
+    return {
+        "policies": len(road),
+        "rows": "; ".join(f"{row} {_return_words([r['compositions'][''] for r in rows[row]])}" for row in rows),
+        "references": join_words(sorted({one["best_reference"]["name"] for one in found})),
+        "no_better": sum(one["guided"]["mean"] <= one["best_reference"]["mean"] for one in found),
+        "changed": float(np.mean([one["changed"] for one in found])),
+        "limited_better": sum(one["gain"]["low"] > 0 for one in limited),
+        "limited_most": max(one["gain"]["mean"] for one in limited),
+        "minutes": float(np.mean([sum(r["seconds"].values()) / 60 for r in road])),
+    }
+
+
+def _return_words(found: Sequence[Mapping[str, Any]]) -> str:
+    base, guided, best = (
+        np.mean([one[name]["mean"] for one in found]) for name in ("base", "guided", "best_reference")
+    )
+    return f"{base:.0f} → {guided:.0f} ({best:.0f})"
 
 
 # --- Running ---------------------------------------------------------------------------------------------------------

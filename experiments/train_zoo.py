@@ -172,12 +172,12 @@ class Run:
                 save_checkpoint(self.fleet, place / self.group, full=with_replay)
 
     def save_to_zoo(self) -> None:
-        """Measure the finished policies and write them."""
+        """Measure the policies and write them; the checkpoint of an unfinished training stays."""
         zoo, out = self._arguments.zoo, self._arguments.out
         results = save_to_zoo(self.fleet, self.plan, zoo, n_episodes=self._arguments.episodes)
         for file, result in results.items():
             print(f"{file.relative_to(zoo)}: {result.mean_return:.1f} ± {result.standard_error:.1f}")
-        if out is not None:
+        if out is not None and self.fleet.done:
             remove_checkpoint(out / self.group)
             target = out / f"{self.group}.policies.zip"
             with zipfile.ZipFile(target, "w") as archive:
@@ -287,6 +287,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, default=250, help="episodes on which a finished policy is measured")
     parser.add_argument("--checkpoint-minutes", type=float, default=2.0, help="minutes between two light checkpoints")
     parser.add_argument("--report-seconds", type=float, default=20.0)
+    parser.add_argument("--unfinished", action="store_true", help="write policies although the training is not done")
     parser.add_argument("--smoke", action="store_true", help="check, measure, and train a little")
     parser.add_argument("--smoke-seconds", type=float, default=25.0)
     parser.add_argument("--tf32", action="store_true", help="let PyTorch's own products use tf32 (10 bits of mantissa)")
@@ -302,15 +303,16 @@ def _train_groups(arguments: argparse.Namespace, until: float) -> None:
         for group in arguments.group:
             run = Run(group, arguments, fused)
             run.train(until)
+            if run.fleet.done or arguments.unfinished:
+                run.save_to_zoo()
             if not run.fleet.done:
                 return
-            run.save_to_zoo()
         return
     runs = [Run(group, arguments, fused) for group in arguments.group]
     with ThreadPoolExecutor(len(runs)) as pool:
         list(pool.map(lambda run: run.train(until), runs))
     for run in runs:
-        if run.fleet.done:
+        if run.fleet.done or arguments.unfinished:
             run.save_to_zoo()
 
 

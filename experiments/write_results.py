@@ -44,7 +44,8 @@ effects. Minutes are those of one core; steps those of experiences, rule sets an
 SEARCH_HEAD = """
 ## The default of today
 Greedy DQN policies with the settings that `legible run` has by default: paired racing, a search of 15 million steps
-beside the mined rules, compositions of all that helps. `python -m experiments.search_table` makes the
+beside the mined rules, compositions of all that helps; on the road `--preset quick`, a tenth of that, and a second
+composition that may change at most a fifth of the actions. `python -m experiments.search_table` makes the
 [records](search) and [the same table with a line for each policy](search/table.md). Every composition is quoted from
 seeds that chose nothing; the interval is that of the mean over policies; "worst tenth" is its change.
 
@@ -54,9 +55,11 @@ NETWORKS_HEAD = """
 ## Networks without rules
 Of every policy, on the same seeds, which chose nothing: as it is, guided by its study's rules, the network that was
 distilled from that, the best network of three rounds, and trained further ("zoo's extended": as long again; the others
-for about as many steps as a study and a distillation take), without rules and with them. **±** is the standard error
-between policies. "Gain kept" is that of distilled over that of guided; steps are those of the study, of study and
-distillation, and of all rounds; minutes are those of one core, for studies and networks.
+for as many steps as are told), without rules and with them. **±** is the standard error
+between policies, then come millions of environment steps: of the study, of study and distillation, of all rounds, of
+further training (with rules: without those of the study that found them). "Gain kept" is that of distilled over that of
+guided; minutes are those of one core, for studies and networks. Rows and columns that are missing have not been run;
+`experiments/networks.sh` runs them, and goes on where it was stopped.
 
 """
 

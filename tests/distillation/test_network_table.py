@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from experiments import network_table
-from experiments.network_table import Job, add_trained, all_jobs, pack, play, table
+from experiments.network_table import Job, add_trained, all_jobs, network_facts, pack, play, table
 from legible.files import write_json
 from legible.policies import load_policy, save_policy
 from legible.settings import DistillationSettings
@@ -54,14 +54,27 @@ def test_the_table_has_means_over_policies_and_the_share_of_the_gain_that_is_kep
         "PacmanSmall PPO",
         "2",
         "600 ± 100",
-        "900 ± 0",
-        "870 ± 10",
+        "900 ± 0, 10.0 M",
+        "870 ± 10, 11.0 M",
         "925 ± 65",
         "90 %",  # (380 + 160) of (400 + 200)
         "1 of 2",
-        "10.0 / 11.0",
         "3",
     ]
+
+
+def test_figures_of_the_text_are_means_over_policies() -> None:
+    figures = {"base": 500.0, "guided": 900.0, "distilled": 880.0, "mended": 990.0}
+    one = record(0, figures | {"extended": 700.0}, mended=20.0)
+    two = record(1, {"base": 700.0, "guided": 900.0, "distilled": 860.0, "mended": 860.0}, mended=0.0)
+    small = record(2, {"base": 700.0, "guided": 750.0, "distilled": 700.0, "mended": 700.0}, mended=0.0)
+    facts = network_facts([one, two, small])
+    assert (facts["policies"], facts["kept_of"]) == (3, 2)  # a gain of 50 is too small
+    assert facts["kept"] == pytest.approx((0.95 + 0.8) / 2)
+    row = facts["rows"]["PacmanSmall ppo"]
+    assert row["distilled"] == {"mean": pytest.approx(2440 / 3), "steps": 11.0}
+    assert (row["base"]["steps"], row["rounds_better"]) == (0.0, 1)
+    assert "extended" not in row  # of one policy only
 
 
 def test_packed_is_what_is_not_done_without_what_is_soon_made_again(tmp_path) -> None:

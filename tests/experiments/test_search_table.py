@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.search_table import load_records, read_jobs, row_table, search_facts, table
+from experiments.search_table import load_records, read_jobs, road_facts, row_table, search_facts, table
 from legible.files import write_json
 
 
@@ -64,6 +64,19 @@ def test_the_text_speaks_of_pacman_alone() -> None:
     assert (facts["used"], facts["used_searched"]) == (6, 3)
     assert facts["changed"] == pytest.approx(0.02)
     assert (facts["steps"], facts["minutes"]) == (6.0, 2.0)
+
+
+def test_the_road_is_told_beside_the_best_plain_way_to_act() -> None:
+    braking, better = record(1, 700.0, "highway", preset="quick"), record(2, 900.0, "highway", preset="quick")
+    assert "| highway (`--preset quick`) | 2 |" in row_table([braking, better])
+    for one in (braking, better):
+        one["compositions"][""]["best_reference"] = {"name": "always SLOWER", "mean": 800.0}
+        one["compositions"]["most changed 0.2"] = {"gain": {"mean": 8.0, "low": one["seed"] - 1.5, "high": 20.0}}
+    facts = road_facts([record(0, 10.0), braking, better])
+    assert facts["rows"] == "highway 100 → 900 (800)"
+    assert (facts["policies"], facts["no_better"], facts["references"]) == (2, 1, "always SLOWER")
+    assert (facts["limited_better"], facts["limited_most"], facts["minutes"]) == (1, 8.0, 2.0)
+    assert facts["changed"] == pytest.approx(0.025)
 
 
 def test_records_come_in_the_order_of_the_plan(tmp_path: Path) -> None:
