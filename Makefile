@@ -14,7 +14,7 @@ test: .venv/ready-dev ## all tests
 	$(BIN)/python -m pytest --numprocesses 2
 
 test-ray: .venv/ready-dev .venv/ready-ray ## the tests that need Ray
-	$(BIN)/python -m pytest tests/engines tests/study -k ray
+	$(BIN)/python -m pytest tests/engines tests/study tests/harness -k ray
 
 lint: .venv/ready-dev ## style and types
 	$(BIN)/ruff check

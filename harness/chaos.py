@@ -30,6 +30,7 @@ from harness.samples import plain
 from harness.small_study import make_study
 from legible.engines import InProcess, make_engine
 from legible.files import read_arrays
+from legible.imports import optional_package
 from legible.study import BASELINES, Study
 
 STAGES = (
@@ -93,8 +94,7 @@ def _cluster(engine: str) -> Iterator[None]:
     if engine != "ray":
         yield
         return
-    import ray
-
+    ray = optional_package("ray", "ray", "the engine 'ray'")
     context = ray.init("local", num_cpus=WORKERS, include_dashboard=False, logging_level=logging.ERROR)
     os.environ["RAY_ADDRESS"] = context.address_info["address"]
     try:

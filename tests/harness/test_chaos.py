@@ -1,8 +1,11 @@
 """Studies that are killed and resumed: a short run of the harness."""
 
+import os
 import random
 
-from harness.chaos import STAGES, _has_come, draw_moments, run_chaos
+import pytest
+
+from harness.chaos import STAGES, _cluster, _has_come, draw_moments, run_chaos
 
 
 def test_three_kills() -> None:
@@ -28,3 +31,19 @@ def test_when_a_moment_has_come() -> None:
     assert not _has_come("racing\t19\t40\n", (racing, 20))
     assert not _has_come("rules\t9\t9\n", (racing, 1))
     assert _has_come("racing confirmation\t0\t40\n", (racing, 40))
+
+
+def test_studies_on_ray_find_a_cluster_that_stays_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="ray is not installed: pip install 'legible-rl[ray]'")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with _cluster("ray"):
+        host, port = os.environ["RAY_ADDRESS"].split(":")
+        assert host
+        assert int(port) > 0
+    assert "RAY_ADDRESS" not in os.environ
+
+
+def test_other_engines_need_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with _cluster("processes"):
+        assert "RAY_ADDRESS" not in os.environ
