@@ -59,7 +59,11 @@ def test_of_those_that_do_the_same_the_best_is_confirmed() -> None:
 def test_small_effects_are_confirmed_on_more_changed_episodes() -> None:
     settings = EvaluationSettings(confirmation_changes=500, confirmation_seeds=4000)
     assert changes_to_confirm(Expectation(0.5), settings) == 500
-    assert changes_to_confirm(Expectation(0.5, changes=100), settings) == 500
+    assert changes_to_confirm(Expectation(0.5, changes=125), settings) == 500
+    assert changes_to_confirm(Expectation(0.5, changes=124), settings) == 496
+    assert changes_to_confirm(Expectation(0.5, changes=100), settings) == 400
+    assert changes_to_confirm(Expectation(0.5, changes=1), settings) == 200
+    assert changes_to_confirm(Expectation(0.1, changes=100), settings) == 200
     assert changes_to_confirm(Expectation(0.5, changes=900), settings) == 900
     assert changes_to_confirm(Expectation(0.9, changes=10**6), settings) == 2000
     assert changes_to_confirm(Expectation(0.5, changes=10**6), settings) == 1600  # so many are to be expected

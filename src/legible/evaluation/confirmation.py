@@ -27,6 +27,8 @@ SPARE = 1.25
 """A candidate is to have a number of changed episodes if so many times as many are expected."""
 MOST_GROWTH = 4
 """Small effects are confirmed on more changed episodes than the settings say, up to so many times as many."""
+CERTAIN = 4
+"""Large ones on fewer: on so many times as many as would show what the race lets expect, which is too much at times."""
 
 
 class Expectation(NamedTuple):
@@ -78,8 +80,8 @@ def confirm(
     """Confirm candidates on fresh seeds.
 
     Each is played until a number of its episodes was changed that is fixed before any of them is seen: the number of
-    the settings; more if the race lets expect a small effect; or, if it lets expect fewer changes on all seeds, the
-    smallest number that the test is valid for. One that does not get there is too rare to tell: it counts as a test
+    the settings; more if the race lets expect a small effect, fewer if a large one; or, if it lets expect fewer changes
+    on all seeds, the smallest number that the test is valid for. One that does not get there is too rare to tell: it counts as a test
     with p = 1. Where the race lets expect even fewer, no seeds are played for its sake: those that the others need tell
     its size.
 
@@ -145,6 +147,8 @@ def changes_to_confirm(expected: Expectation, settings: EvaluationSettings) -> i
     """How many changed episodes a candidate is to have; 0 where so many are not to be expected."""
     usual, changes = settings.confirmation_changes, expected.share * settings.confirmation_seeds
     if changes >= SPARE * usual:
+        if 0 < CERTAIN * expected.changes < usual:
+            return max(FEWEST_CHANGES, CERTAIN * expected.changes)
         return max(usual, min(expected.changes, MOST_GROWTH * usual, int(changes / SPARE)))
     return FEWEST_CHANGES if changes >= SPARE * FEWEST_CHANGES else 0
 

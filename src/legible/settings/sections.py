@@ -189,8 +189,8 @@ class EvaluationSettings:
     race_seeds: Annotated[int, "Racing: seeds at most, each played once by the unguided policy."] = 1000
     confirmation_changes: Annotated[
         int,
-        "Racing: changed episodes, on fresh seeds, on which a rule set is confirmed; at least 200. Rule sets that are "
-        "too rare for it are confirmed on 200. 0 leaves confirmation out.",
+        "Racing: changed episodes, on fresh seeds, on which a rule set is confirmed; at least 200. Small effects are "
+        "confirmed on more, large ones and rule sets that are too rare on fewer. 0 leaves confirmation out.",
     ] = 500
     confirmation_seeds: Annotated[
         int,
