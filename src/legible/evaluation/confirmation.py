@@ -81,9 +81,9 @@ def confirm(
 
     Each is played until a number of its episodes was changed that is fixed before any of them is seen: the number of
     the settings; more if the race lets expect a small effect, fewer if a large one; or, if it lets expect fewer changes
-    on all seeds, the smallest number that the test is valid for. One that does not get there is too rare to tell: it counts as a test
-    with p = 1. Where the race lets expect even fewer, no seeds are played for its sake: those that the others need tell
-    its size.
+    on all seeds, the smallest number that the test is valid for. One that does not get there is too rare to tell: it
+    counts as a test with p = 1. Where the race lets expect even fewer, no seeds are played for its sake: those that the
+    others need tell its size.
 
     Parameters
     ----------
