@@ -253,18 +253,24 @@ def road_facts(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the figures that the text quotes, of the rows that have a preset: compositions, and plain ways to act."""
     road = [record for record in records if record.get("preset")]
     found = [record["compositions"][""] for record in road]
-    rows = {row: [r for r in road if r["row"] == row] for row in dict.fromkeys(r["row"] for r in road)}
-    limited = [one for record in road for kind, one in record["compositions"].items() if kind]
     return {
         "policies": len(road),
-        "rows": "; ".join(f"{row} {_return_words([r['compositions'][''] for r in rows[row]])}" for row in rows),
+        "rows": _returns(road, limited=False),
         "references": join_words(sorted({one["best_reference"]["name"] for one in found})),
         "no_better": sum(one["guided"]["mean"] <= one["best_reference"]["mean"] for one in found),
         "changed": float(np.mean([one["changed"] for one in found])),
-        "limited_better": sum(one["gain"]["low"] > 0 for one in limited),
-        "limited_most": max(one["gain"]["mean"] for one in limited),
-        "minutes": float(np.mean([sum(r["seconds"].values()) / 60 for r in road])),
+        "limited": _returns(road, limited=True),
     }
+
+
+def _returns(records: Sequence[Mapping[str, Any]], *, limited: bool) -> str:
+    """Base, guided and the best reference of every row, of compositions that may change all actions or fewer."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        rows.setdefault(record["row"], []).extend(
+            one for kind, one in record["compositions"].items() if bool(kind) == limited
+        )
+    return "; ".join(f"{row} {_return_words(found)}" for row, found in rows.items())
 
 
 def _return_words(found: Sequence[Mapping[str, Any]]) -> str:

@@ -47,7 +47,8 @@ Greedy DQN policies with the settings that `legible run` has by default: paired 
 beside the mined rules, compositions of all that helps; on the road `--preset quick`, a tenth of that, and a second
 composition that may change at most a fifth of the actions. `python -m experiments.search_table` makes the
 [records](search) and [the same table with a line for each policy](search/table.md). Every composition is quoted from
-seeds that chose nothing; the interval is that of the mean over policies; "worst tenth" is its change.
+seeds that chose nothing; the interval is that of the mean over policies; "worst tenth" is its change. Minutes of the
+road's rows were taken on a busy machine.
 
 """
 

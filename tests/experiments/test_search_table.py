@@ -71,11 +71,11 @@ def test_the_road_is_told_beside_the_best_plain_way_to_act() -> None:
     assert "| highway (`--preset quick`) | 2 |" in row_table([braking, better])
     for one in (braking, better):
         one["compositions"][""]["best_reference"] = {"name": "always SLOWER", "mean": 800.0}
-        one["compositions"]["most changed 0.2"] = {"gain": {"mean": 8.0, "low": one["seed"] - 1.5, "high": 20.0}}
+        one["compositions"]["most changed 0.2"] = one["compositions"][""] | {"guided": {"mean": 100.0 * one["seed"]}}
     facts = road_facts([record(0, 10.0), braking, better])
     assert facts["rows"] == "highway 100 → 900 (800)"
+    assert facts["limited"] == "highway 100 → 150 (800)"
     assert (facts["policies"], facts["no_better"], facts["references"]) == (2, 1, "always SLOWER")
-    assert (facts["limited_better"], facts["limited_most"], facts["minutes"]) == (1, 8.0, 2.0)
     assert facts["changed"] == pytest.approx(0.025)
 
 
