@@ -417,7 +417,13 @@ def network_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if record["against_base"]["guided"]["mean"] > WORTH_KEEPING
     ]
     kept = [distilled / guided for distilled, guided in gains]
-    return {"rows": rows, "policies": len(records), "kept": float(np.mean(kept)), "kept_of": len(kept)}
+    return {
+        "rows": rows,
+        "policies": len(records),
+        "kept": float(np.mean(kept)),
+        "kept_of": len(kept),
+        "above": WORTH_KEEPING,
+    }
 
 
 def _row_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
