@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.table_cells import interval_ends
 from legible.engines import Engine, InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec, resolve_names
 from legible.evaluation import Sample
@@ -437,6 +438,10 @@ def _row_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 "steps": float(np.mean(steps)) / MILLION if steps else 0.0,
             }
     mended = [record["mended_against_distilled"] for record in records if record["mended_against_distilled"]]
+    if {"extended", "mended"} <= facts.keys():
+        less = np.array([r["figures"]["extended"]["mean"] - r["figures"]["mended"]["mean"] for r in records])
+        low, high = interval_ends(less)
+        facts["extended_less_mended"] = {"mean": less.mean(), "low": low, "high": high, "better": int((less > 0).sum())}
     return facts | {"rounds_better": sum(effect["low"] > 0 for effect in mended)}
 
 

@@ -178,7 +178,7 @@ def _row_line(row: str, kind: str, records: Sequence[Mapping[str, Any]]) -> str:
     worst = [one["worst_tenth"]["mean"] for one in found if one["worst_tenth"]]
     references = [one["best_reference"]["mean"] for one in found if one["best_reference"]]
     confirmed = sum(len(record["confirmed"]) for record in records)
-    used = [sum(s["used"] for r in records for s in r["sources"] if _kind(s["source"]) == kind) for kind in _KINDS]
+    used = [sum(s["used"] for r in records for s in r["sources"] if _kind(s["source"]) == each) for each in _KINDS]
     cells = (
         f"{row}{_preset(records[0])}{', ' + kind if kind else ''}",
         len(found),
@@ -190,7 +190,7 @@ def _row_line(row: str, kind: str, records: Sequence[Mapping[str, Any]]) -> str:
         f"{100 * np.mean([one['changed'] for one in found]):.1f} %",
         format_figure(np.mean(references)) if references else "–",
         confirmed,
-        ", ".join(map(str, used)),
+        "–" if kind else ", ".join(map(str, used)),  # what sources tell is of the composition without a limit
     )
     return "| " + " | ".join(map(str, cells)) + " |"
 
@@ -260,6 +260,7 @@ def road_facts(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "no_better": sum(one["guided"]["mean"] <= one["best_reference"]["mean"] for one in found),
         "changed": float(np.mean([one["changed"] for one in found])),
         "limited": _returns(road, limited=True),
+        "limited_better": sum(one["gain"]["low"] > 0 for r in road for kind, one in r["compositions"].items() if kind),
     }
 
 

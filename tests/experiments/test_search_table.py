@@ -77,6 +77,8 @@ def test_the_road_is_told_beside_the_best_plain_way_to_act() -> None:
     assert facts["limited"] == "highway 100 → 150 (800)"
     assert (facts["policies"], facts["no_better"], facts["references"]) == (2, 1, "always SLOWER")
     assert facts["changed"] == pytest.approx(0.025)
+    assert facts["limited_better"] == 2
+    assert row_table([braking, better]).splitlines()[-1].endswith("| – |")
 
 
 def test_records_come_in_the_order_of_the_plan(tmp_path: Path) -> None:

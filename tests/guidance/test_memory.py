@@ -119,9 +119,8 @@ def test_a_function_that_a_file_names_is_not_trusted_until_somebody_says_so() ->
     written = features_to_dict(FeatureMap(space, FunctionReader("module:rows", ("x",)), shown))
     assert (written["function"], written["names"]) == ("module:rows", ["x"])
     read = features_from_dict(written, space)
-    assert not read.reader.trusted  # type: ignore[attr-defined]
-    assert trusted(read).reader.trusted  # type: ignore[attr-defined]
-    assert trusted(read, "module:rows").reader.trusted  # type: ignore[attr-defined]
+    readers = [found.reader for found in (read, trusted(read), trusted(read, "module:rows"))]
+    assert [isinstance(reader, FunctionReader) and reader.trusted for reader in readers] == [False, True, True]
     with pytest.raises(LegibleError, match="computes, not 'module:others'"):
         trusted(read, "module:others")
     told = features_from_dict(features_to_dict(FeatureMap(space, InfoReader(("x",)), shown)), space)
