@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.table_cells import interval_ends
 from legible.engines import Engine, InProcess, LocalProcesses
@@ -377,15 +378,21 @@ def table(records: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(records: Sequence[dict[str, Any]], name: str) -> str:
+def _column(records: Sequence[dict[str, Any]], name: str) -> tuple[NDArray[np.float64], float | None]:
+    """Return the means of the policies that have such a figure, and millions of steps where they are told."""
     mine = [record for record in records if name in record["figures"]]
-    if not mine:
-        return ""
-    means = np.array([record["figures"][name]["mean"] for record in mine])
-    error = f" ± {means.std(ddof=1) / np.sqrt(len(means)):.{_digits(means)}f}" if len(means) > 1 else ""
-    some = "" if len(mine) == len(records) else f" ({len(mine)})"
     steps = [record["steps"][name] for record in mine if name in record["steps"]]
-    cost = f", {np.mean(steps) / MILLION:.1f} M" if steps else ""
+    means = np.array([record["figures"][name]["mean"] for record in mine])
+    return means, float(np.mean(steps)) / MILLION if steps else None
+
+
+def _cell(records: Sequence[dict[str, Any]], name: str) -> str:
+    means, steps = _column(records, name)
+    if not len(means):
+        return ""
+    error = f" ± {means.std(ddof=1) / np.sqrt(len(means)):.{_digits(means)}f}" if len(means) > 1 else ""
+    some = "" if len(means) == len(records) else f" ({len(means)})"
+    cost = "" if steps is None else f", {steps:.1f} M"
     return f"{means.mean():.{_digits(means)}f}{error}{some}{cost}"
 
 
@@ -430,13 +437,9 @@ def network_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _row_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     facts: dict[str, Any] = {"policies": len(records)}
     for name in COLUMNS:
-        mine = [record for record in records if name in record["figures"]]
-        if len(mine) == len(records):
-            steps = [record["steps"][name] for record in mine if name in record["steps"]]
-            facts[name] = {
-                "mean": float(np.mean([record["figures"][name]["mean"] for record in mine])),
-                "steps": float(np.mean(steps)) / MILLION if steps else 0.0,
-            }
+        means, steps = _column(records, name)
+        if len(means) == len(records):
+            facts[name] = {"mean": float(means.mean()), "steps": steps or 0.0}
     mended = [record["mended_against_distilled"] for record in records if record["mended_against_distilled"]]
     if {"extended", "mended"} <= facts.keys():
         less = np.array([r["figures"]["extended"]["mean"] - r["figures"]["mended"]["mean"] for r in records])
