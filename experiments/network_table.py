@@ -70,6 +70,7 @@ MOST_PACKED = 15_000_000
 LEAVE_SECONDS = 10.0
 MILLION = 1e6
 SEARCH_STEPS = 4_000_000  # fewer than a study takes by default: there are many studies
+QUICK = ("HighwayFast", "Roundabout")  # good drivers drive for a thousand steps: studied with this preset
 WORTH_KEEPING = 50.0  # smaller gains are too uncertain to say which share of them was kept
 SEED = 0
 
@@ -219,7 +220,7 @@ def _telling(job: Job, folder: Path, clock: Clock, networks: Path | None) -> Any
 
 def _keep_networks(job: Job, folder: Path, networks: Path | None) -> None:
     """Copy rules and networks that are there to where they are kept."""
-    if networks is None or job.algorithm != "ppo":  # only those are trained further
+    if networks is None:
         return
     place = networks / job.name
     mending = folder / "mending"
@@ -334,7 +335,8 @@ def run_job(job: Job, arguments: argparse.Namespace) -> None:
     """Make the record of one policy."""
     if job.rounds == 1:
         os.nice(5)
-    chosen = None if arguments.preset == "default" else PRESETS[arguments.preset]()
+    preset = "quick" if arguments.preset == "default" and job.level in QUICK else arguments.preset
+    chosen = None if preset == "default" else PRESETS[preset]()
     settings = replace(settings_for(job.environment, chosen), mistakes=MistakeSettings(when="never"))
     if chosen is None:
         settings = replace(settings, search=replace(settings.search, budget=SEARCH_STEPS))

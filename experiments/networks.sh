@@ -5,9 +5,10 @@
 #   experiments/networks.sh OUT MINUTES CORES STEPS [BEFORE]
 #
 # STEPS: environment steps of further training, about as many as a study and a distillation take.
-# OUT gets records.tgz (records and logs), networks.tgz (rules and networks of PPO policies), trained.tgz (a zoo with
-# policies that were trained further), training*.tgz (checkpoints of PAC-Man small), pending.tgz (jobs that are not done)
-# and compiled.tgz. BEFORE is the OUT of an earlier call, which is gone on with. $SCRATCH is where it works, $TABLE has more options of the table's program.
+# OUT gets records.tgz (records and logs), networks.tgz (rules and networks), trained.tgz (a zoo with policies that were
+# trained further), training*.tgz (checkpoints of PAC-Man small), pending.tgz (jobs that are not done) and compiled.tgz.
+# BEFORE is the OUT of an earlier call, which is gone on with. $SCRATCH is where it works, $TABLE has more options of the
+# table's program, $TRAIN of the trainings (--unfinished writes the policies of those that are not done).
 #
 # Afterwards: unpack the records into experiments/results/networks and the trained policies into a folder ZOO, then
 #   python -m experiments.network_table --trained ZOO && python -m experiments.write_results
@@ -36,7 +37,7 @@ fi
 train() { # LEVEL MORE…
     level=$1; shift
     python -m experiments.train_zoo --group "$level"-ppo-extended --steps "$steps" --threads 1 --zoo "$work"/zoo \
-        --out "$work"/training --minutes "$(left)" --report-seconds 60 "$@" >> "$work"/records/training.log 2>&1
+        --out "$work"/training --minutes "$(left)" --report-seconds 60 ${TRAIN:-} "$@" >> "$work"/records/training.log 2>&1
 }
 has_rules() { # LEVEL: whether every study has found its rules, or none
     for seed in 0 1 2 3 4; do
@@ -47,10 +48,7 @@ train_level() { # LEVEL as in the names of environments
     zoo=$work/zoo/Pacman$1/ppo name=${1,,}
     [ -e "$zoo"/4-extended.safetensors ] || train "$name" &
     until has_rules "$1"; do sleep 2; done
-    # Others than small keep no checkpoint: what cannot be finished is not begun.
-    if [ ! -e "$zoo"/4-rules.safetensors ] && { [ "$1" = Small ] || [ "$(left | cut -d. -f1)" -ge 6 ]; }; then
-        train "$name" --rules "$work"/networks --margin 1
-    fi
+    [ -e "$zoo"/4-rules.safetensors ] || train "$name" --rules "$work"/networks --margin 1
     wait
 }
 for level in Small Medium Original; do train_level $level & done
