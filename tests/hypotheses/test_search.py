@@ -39,6 +39,7 @@ from legible.hypotheses.search import (
 from legible.mining import Mining
 from legible.play import collect
 from legible.policies import load_policy
+from legible.relations import parse_relations
 from legible.rules import RuleSet, parse_rule
 from legible.settings import (
     EvaluationSettings,
@@ -157,6 +158,24 @@ def test_it_goes_on_from_what_did_best_and_tests_nothing_twice() -> None:
     assert 0 in longer[0].rules[0].features
     # Steps are left, so that others follow.
     assert ("-", mirror_world.RIGHT) in heads
+
+
+def test_acting_in_one_way_throughout_is_tried_first() -> None:
+    """The policy always goes right: going left or staying throughout changes every state, which others may not."""
+    mirror = parse_relations(mirror_world.MIRROR, mirror_world.SPACE)
+    given = replace(known(10**9, most_conditions=1), relations=mirror)
+    given = replace(given, search=replace(given.search, most_changed=0.5))
+    first = next(searched(given))
+    assert isinstance(first, Trial)
+    always = [found for found in first.rule_sets if not found.rules[0].conditions]
+    texts = {found.rules[0].text(mirror_world.SPACE) for found in always}
+    # Blocking Right is staying, the next best, in other words; blocking the others changes nothing.
+    assert texts in ({"+Left <- true", "+Stay <- true"}, {"+Left <- true", "-Right <- true"})
+    assert first.rule_sets[: len(always)] == always
+    assert all(len(found) == 1 for found in always)  # under the mirror, going left would become going left or right
+    limited = next(searched(replace(given, most_changed=0.5)))
+    assert isinstance(limited, Trial)
+    assert all(found.rules[0].conditions for found in limited.rule_sets)
 
 
 def test_it_stops_when_the_budget_is_spent() -> None:

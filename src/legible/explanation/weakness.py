@@ -279,6 +279,8 @@ class WeaknessExplanation:
         confirmation = self.verdict.confirmation
         if confirmation is None or not self.verdict.is_confirmed or self.cause == "unclear":
             return ""
+        if not self._is_mined and len(self.verdict.rule_set) == 1:  # nothing was carried over, and no habit is meant
+            return ""
         told = ObjectiveWords(self.objective)
         alone, more = (
             "nothing" if effect is None else told.interval(effect)

@@ -1,9 +1,9 @@
 """Search: rules that the policy does not follow itself.
 
 Mined rules say what a policy already does somewhere. Searched ones are made of the features alone: every choice,
-enforced or blocked, where one condition holds, and mined rules without one of their conditions; then, of the best,
-longer, shorter, wider and narrower ones. Where none of the first gains anything, longer ones are drawn at random. Each
-is generalised through the relations.
+enforced or blocked, always or where one condition holds, and mined rules without one of their conditions; then, of the
+best, longer, shorter, wider and narrower ones. Where none of the first gains anything, longer ones are drawn at random.
+Each that has conditions is generalised through the relations.
 
 What needs no playing comes first: a rule set that would change hardly any recorded state, or most of them, or nearly
 the same ones in the same way as another, is not played. What is left is tried in lots, on seeds that nothing else is
@@ -66,13 +66,18 @@ class Search:
         self._made: set[tuple[Body, Head]] = set()
 
     def first(self) -> list[Candidate]:
-        """Return the mined rules, the same without one of their conditions, and all rules with one condition."""
-        n_choices = len(self._known.experiences.space.actions)
-        polarities: tuple[Polarity, ...] = ("+", "-")
-        heads: list[Head] = [(polarity, a) for a in range(n_choices) for polarity in polarities]
+        """Return rules without conditions, then the mined ones, those without a condition, and all with one."""
+        heads = self._heads
+        always = self._candidates(((), head) for head in heads)
         mined = self._candidates(self._mined())
         single = self._candidates(((span,), head) for head in heads for span in self._vocabulary.spans)
-        return [c for pair in zip_longest(mined, single) for c in pair if c is not None]
+        return always + [c for pair in zip_longest(mined, single) for c in pair if c is not None]
+
+    @property
+    def _heads(self) -> list[Head]:
+        """Every choice, enforced and blocked."""
+        polarities: tuple[Polarity, ...] = ("+", "-")
+        return [(polarity, a) for a in range(len(self._known.experiences.space.actions)) for polarity in polarities]
 
     def _mined(self) -> Iterator[tuple[Body, Head]]:
         for rule in (mined.rule for mined in self._known.mining.rules):
@@ -86,12 +91,10 @@ class Search:
         Where no rule with one condition gains anything, nothing says which of them to begin with. A policy that is
         stuck may be freed by a rule that speaks of two things at once.
         """
-        n_choices = len(self._known.experiences.space.actions)
-        polarities: tuple[Polarity, ...] = ("+", "-")
         most = min(self._settings.most_conditions, len(self._vocabulary.spans_by_feature))
         if most < 2:
             return []
-        heads: list[Head] = [(polarity, a) for a in range(n_choices) for polarity in polarities]
+        heads = self._heads
         bodies = [self._vocabulary.drawn(int(self._rng.integers(2, most + 1)), self._rng) for _ in range(count)]
         return self._candidates((body, heads[int(self._rng.integers(len(heads)))]) for body in bodies)
 
@@ -110,13 +113,20 @@ class Search:
         """Make candidates that change some of the recorded states, but not as others do that were made before."""
         new = [key for key in dict.fromkeys(bodies) if key not in self._made]
         self._made.update(new)
-        rules = [Rule(polarity, action, self._vocabulary.conditions(body)) for body, (polarity, action) in new]
-        made = generalise_all(rules, self._known.relations)
-        kept = [(key, found.rule_set) for key, found in zip(new, made, strict=True) if not found.is_empty]
+        kept = [(key, made) for key, made in zip(new, self._generalised(new), strict=True) if len(made)]
         candidates = []
         for start in range(0, len(kept), 1024):  # a part at a time, because the changed states take room
             candidates += self._of_use(kept[start : start + 1024])
         return self._in_turn(candidates)
+
+    def _generalised(self, keys: Sequence[tuple[Body, Head]]) -> list[RuleSet]:
+        """Return the rule of each key with all that follows from it; a rule without conditions stays alone."""
+        rules = [Rule(polarity, action, self._vocabulary.conditions(body)) for body, (polarity, action) in keys]
+        made = generalise_all(rules, self._known.relations)
+        return [
+            found.rule_set if rule.conditions else RuleSet((rule,), rule)
+            for rule, found in zip(rules, made, strict=True)
+        ]
 
     def _of_use(self, made: Sequence[tuple[tuple[Body, Head], RuleSet]]) -> list[Candidate]:
         responses = respond([rule_set for _, rule_set in made], self._states, negative_first=self._known.negative_first)
@@ -124,7 +134,8 @@ class Search:
         for i, ((body, head), rule_set) in enumerate(made):
             digest = int(responses.digests[i])
             share = float(responses.changed[i].mean())
-            if digest in self._seen or not self._settings.least_changed <= share <= self._most_changed:
+            most = self._most_changed if body else self._known.most_changed  # acting in one way throughout changes much
+            if digest in self._seen or not self._settings.least_changed <= share <= most:
                 continue
             self._seen.add(digest)
             made_of = Candidate(body, head, rule_set, np.packbits(responses.changed[i]), float(responses.losses[i]))
