@@ -407,7 +407,7 @@ def _last_cells(records: Sequence[dict[str, Any]]) -> list[str]:
         name: float(np.mean([record["against_base"][name]["mean"] for record in records]))
         for name in ("guided", "distilled")
     }
-    kept = f"{100 * gains['distilled'] / gains['guided']:.0f} %" if gains["guided"] > 0 else ""
+    kept = f"{100 * gains['distilled'] / gains['guided']:.0f} %" if gains["guided"] > WORTH_KEEPING else "–"
     mended = [record["mended_against_distilled"] for record in records if record["mended_against_distilled"]]
     better = f"{sum(effect['low'] > 0 for effect in mended)} of {len(mended)}" if mended else ""
     minutes = np.mean([processor_seconds(record) / 60.0 for record in records])
@@ -443,11 +443,16 @@ def _row_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if len(means) == len(records):
             facts[name] = {"mean": float(means.mean()), "steps": steps or 0.0}
     mended = [record["mended_against_distilled"] for record in records if record["mended_against_distilled"]]
-    if {"extended", "mended"} <= facts.keys():
-        less = np.array([r["figures"]["extended"]["mean"] - r["figures"]["mended"]["mean"] for r in records])
-        low, high = interval_ends(less)
-        facts["extended_less_mended"] = {"mean": less.mean(), "low": low, "high": high, "better": int((less > 0).sum())}
-    return facts | {"rounds_better": sum(effect["low"] > 0 for effect in mended)}
+    facts["rounds_better"] = sum(effect["low"] > 0 for effect in mended)
+    pairs = [("extended", "mended"), ("extended", "distilled"), ("extended with rules", "extended")]
+    return facts | {f"{a} less {b}": _less(records, a, b) for a, b in pairs if {a, b} <= facts.keys()}
+
+
+def _less(records: Sequence[dict[str, Any]], first: str, second: str) -> dict[str, float]:
+    """By how much one column exceeds another: mean and interval over policies, and in how many of them."""
+    less = np.array([r["figures"][first]["mean"] - r["figures"][second]["mean"] for r in records])
+    low, high = interval_ends(less)
+    return {"mean": less.mean(), "low": low, "high": high, "better": int((less > 0).sum())}
 
 
 def processor_seconds(record: dict[str, Any]) -> float:
