@@ -30,7 +30,7 @@ from legible.environments import EnvironmentSpec
 from legible.evaluation import References
 from legible.files import read_json, read_toml, write_json, write_text
 from legible.formatting import join_words
-from legible.improvement import Improvement, improve
+from legible.improvement import Improvement
 from legible.policies.zoo import zoo_names
 from legible.reproduction.origin import code_version, processor_name
 from legible.settings import PRESETS, SettingsError, StudySettings
@@ -89,10 +89,12 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
     compositions = {"": composition_figures(improvement, references)}
     for share in job.most_changed:
         kind, smaller = f"most changed {share:g}", replace(chosen.improvement, most_changed=share)
+        limited = replace(chosen, improvement=smaller)  # a study of its own: the search knows of the limit, too
         with seconds.of(kind):
-            run = study.runner("improvement")
-            found = improve(study.setup(), evaluation, seed=study.seed, settings=smaller, run=run)
-        compositions[kind] = composition_figures(found, references)
+            other = Study(
+                folder.with_name(f"{folder.name}-{share:g}"), spec, job.policy, settings=limited, engine=InProcess()
+            )
+            compositions[kind] = composition_figures(other.improve(), references)
     return {
         **asdict(job),
         "compositions": compositions,
