@@ -121,6 +121,20 @@ def test_longer_rules_are_made_up_to_the_most_conditions() -> None:
     assert max(len(one.body) for one in made.around(second)) == 2
 
 
+def test_no_more_candidates_are_made_than_a_budget_is_worth() -> None:
+    """What is not drawn at first may be drawn later, and nothing is made twice."""
+    mining = Mining((), SEEN.space, deciles(SEEN.space, SEEN.observations), None, 0, {})
+    settings = SearchSettings(most_changed=1.0, least_changed=0.0, most_conditions=2)
+    given = SourceInput(POLICY, SEEN, mining, search=settings, budget=10)
+    made, all_made = Search(given), Search(given)
+    some, rest = made.first(8), all_made.first()
+    assert 0 < len([one for one in some if one.body]) <= 8 < len(rest)
+    assert {one.rule_set for one in some} <= {one.rule_set for one in rest}
+    more = made.first()
+    assert not {(one.body, one.head) for one in some} & {(one.body, one.head) for one in more}
+    assert 0 < len(made.around(more[-4:], 5)) <= 5
+
+
 def test_a_source_knows_that_positive_rules_come_first() -> None:
     mining = Mining((), SEEN.space, deciles(SEEN.space, SEEN.observations), None, 0, {})
     assert not SourceInput(POLICY, SEEN, mining).negative_first

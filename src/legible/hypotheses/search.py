@@ -43,6 +43,7 @@ SPENT_ON_RUNGS = (0.4, 0.6, 0.8, 1.0)
 # luck.
 FIRST_LOOK, LOWEST, LOWEST_OF_EQUAL = 256, 0.25, 0.125
 DRAWN = 2048  # longer rules that are drawn where no short one gains anything
+LOOKED_AT = 16  # candidates that are made for each that the budget is enough for; of more some are drawn
 EQUAL = 0.95  # of two rule sets with the same head whose changed states overlap by more than this one is played
 
 
@@ -65,12 +66,15 @@ class Search:
         self._changed = SeenStates(EQUAL)
         self._made: set[tuple[Body, Head]] = set()
 
-    def first(self) -> list[Candidate]:
-        """Return rules without conditions, then the mined ones, those without a condition, and all with one."""
+    def first(self, most: int | None = None) -> list[Candidate]:
+        """Return rules without conditions, then the mined ones, those without a condition, and all with one.
+
+        Of mined ones and of those with one condition, only so many are looked at.
+        """
         heads = self._heads
         always = self._candidates(((), head) for head in heads)
-        mined = self._candidates(self._mined())
-        single = self._candidates(((span,), head) for head in heads for span in self._vocabulary.spans)
+        mined = self._candidates(self._mined(), most)
+        single = self._candidates((((span,), head) for head in heads for span in self._vocabulary.spans), most)
         return always + [c for pair in zip_longest(mined, single) for c in pair if c is not None]
 
     @property
@@ -98,8 +102,8 @@ class Search:
         bodies = [self._vocabulary.drawn(int(self._rng.integers(2, most + 1)), self._rng) for _ in range(count)]
         return self._candidates((body, heads[int(self._rng.integers(len(heads)))]) for body in bodies)
 
-    def around(self, best: Iterable[Candidate]) -> list[Candidate]:
-        """Return candidates a small step away from some."""
+    def around(self, best: Iterable[Candidate], most: int | None = None) -> list[Candidate]:
+        """Return candidates a small step away from some; only so many are looked at."""
 
         def bodies(body: Body) -> Iterator[Body]:
             yield from self._vocabulary.moved(body)
@@ -107,11 +111,16 @@ class Search:
             if len(body) < self._settings.most_conditions:
                 yield from self._vocabulary.longer(body)
 
-        return self._candidates((body, c.head) for c in best for body in bodies(c.body))
+        return self._candidates(((body, c.head) for c in best for body in bodies(c.body)), most)
 
-    def _candidates(self, bodies: Iterable[tuple[Body, Head]]) -> list[Candidate]:
-        """Make candidates that change some of the recorded states, but not as others do that were made before."""
+    def _candidates(self, bodies: Iterable[tuple[Body, Head]], most: int | None = None) -> list[Candidate]:
+        """Make candidates that change some of the recorded states, but not as others do that were made before.
+
+        To generalise a rule and to see what it would change takes time: of more than `most` some are drawn.
+        """
         new = [key for key in dict.fromkeys(bodies) if key not in self._made]
+        if most is not None and len(new) > most:
+            new = [new[i] for i in sorted(self._rng.choice(len(new), most, replace=False).tolist())]
         self._made.update(new)
         kept = [(key, made) for key, made in zip(new, self._generalised(new), strict=True) if len(made)]
         candidates = []
@@ -161,7 +170,7 @@ def searched(known: SourceInput) -> Hypotheses:
     for allowed in (share / rounds[-1] for share in rounds):
         budget = [known.budget * (begun + share * (allowed - begun)) for share in SPENT_ON_RUNGS]
         if begun == 0.0:
-            yield from climb.try_all(search.first(), budget[0])
+            yield from climb.try_all(search.first(climb.looked_at(budget[0])), budget[0])
         elif ladder.has_gain:
             yield from climb.refine(search, known.search.beam, budget[0])
         else:
@@ -210,6 +219,10 @@ class _Climb:
         """How many candidates can be tried on a rung until so many steps are spent."""
         return int((allowed - self._spent) / (self._rungs[rung].changes * self._length))
 
+    def looked_at(self, allowed: float) -> int:
+        """How many candidates are worth making before so many steps are spent on the first rung."""
+        return LOOKED_AT * max(SMALL_LOT, self._affordable(0, allowed))
+
     def _trial(self, candidates: Sequence[Candidate], rung: int) -> Generator[Trial, Sequence[MeasuredEffect], Any]:
         effects = yield Trial([candidate.rule_set for candidate in candidates], *self._rungs[rung])
         self._spent += sum(effect.steps for effect in effects)
@@ -229,7 +242,7 @@ class _Climb:
         for start in range(0, len(parents), beam):
             if self._spent >= allowed:
                 break
-            yield from self.try_all(search.around(parents[start : start + beam]), allowed)
+            yield from self.try_all(search.around(parents[start : start + beam], self.looked_at(allowed)), allowed)
 
     def to(self, rung: int, allowed: float, most_share: float = MOST_CLIMBING) -> Trials:
         """Let candidates come to a rung, the most promising ones first, until so many steps are spent.
