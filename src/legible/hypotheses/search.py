@@ -2,8 +2,8 @@
 
 Mined rules say what a policy already does somewhere. Searched ones are made of the features alone: every choice,
 enforced or blocked, always or where one condition holds, and mined rules without one of their conditions; then, of the
-best, longer, shorter, wider and narrower ones. Where none of the first gains anything, longer ones are drawn at random.
-Each that has conditions is generalised through the relations.
+best, longer, shorter, wider and narrower ones. Where nothing gains, all of the first are tried, then longer ones that
+are drawn at random. Each that has conditions is generalised through the relations.
 
 What needs no playing comes first: a rule set that would change hardly any recorded state, or most of them, or nearly
 the same ones in the same way as another, is not played. What is left is tried in lots, on seeds that nothing else is
@@ -166,15 +166,15 @@ def searched(known: SourceInput) -> Hypotheses:
     ladder = Ladder(float(known.experiences.returns.std()), known.most_changed)
     rounds = SPENT[: known.search.most_conditions]
     climb = _Climb(ladder, rungs_for(known), float(known.experiences.lengths.mean()))
-    begun = 0.0
+    begun, left = 0.0, list[Candidate]()
     for allowed in (share / rounds[-1] for share in rounds):
         budget = [known.budget * (begun + share * (allowed - begun)) for share in SPENT_ON_RUNGS]
         if begun == 0.0:
-            yield from climb.try_all(search.first(climb.looked_at(budget[0])), budget[0])
+            left = yield from climb.try_all(search.first(climb.looked_at(budget[0])), budget[0])
         elif ladder.has_gain:
             yield from climb.refine(search, known.search.beam, budget[0])
         else:
-            yield from climb.try_all(search.drawn(DRAWN), budget[0])
+            left = yield from climb.try_all(left or search.drawn(DRAWN), budget[0])
         for rung in range(1, len(RUNGS)):
             yield from climb.to(rung, budget[rung])
         begun = allowed
@@ -228,13 +228,16 @@ class _Climb:
         self._spent += sum(effect.steps for effect in effects)
         return effects
 
-    def try_all(self, waiting: Sequence[Candidate], allowed: float) -> Trials:
-        """Try candidates on the first rung, until so many steps are spent."""
+    def try_all(
+        self, waiting: Sequence[Candidate], allowed: float
+    ) -> Generator[Trial, Sequence[MeasuredEffect], list[Candidate]]:
+        """Try candidates on the first rung, until so many steps are spent; returns those that are left."""
         start = 0
         while start < len(waiting) and self._spent < allowed:
             lot = waiting[start : start + min(LOT, max(SMALL_LOT, self._affordable(0, allowed)))]
             self._ladder.add(lot, (yield from self._trial(lot, 0)))
             start += len(lot)
+        return list(waiting[start:])
 
     def refine(self, search: Search, beam: int, allowed: float) -> Trials:
         """Try what lies around the best candidates, then around those that come next, until so many steps are spent."""
