@@ -34,6 +34,7 @@ from legible.hypotheses.search import (
     SMALL_LOT,
     SPENT,
     SPENT_ON_RUNGS,
+    Search,
     rungs_for,
 )
 from legible.mining import Mining
@@ -228,6 +229,21 @@ def test_longer_rules_are_drawn_where_no_short_one_gains_anything() -> None:
     assert isinstance(found, Proposal)
     assert found.rule_sets
     assert all(len(one.rules[0]) > 1 for one in found.rule_sets)
+
+
+def test_all_short_rules_are_tried_before_longer_ones_are_drawn() -> None:
+    """The first round is enough for some of them only."""
+    given = known(3000, most_conditions=2)
+    source, tried = searched(given), list[RuleSet]()
+    found = next(source)
+    while isinstance(found, Trial):
+        tried += found.rule_sets
+        found = source.send([MeasuredEffect(0.0, 0.5, 0.5, 20, 40, 20) for _ in found.rule_sets])
+    lengths = [len(one.rules[0]) for one in tried]
+    assert lengths == sorted(lengths)
+    assert lengths.count(1) == len([one for one in Search(given).first() if one.body])
+    assert lengths[-1] > 1
+    assert 20 * lengths.count(1) > SPENT[0] / SPENT[1] * SPENT_ON_RUNGS[0] * 3000  # more than the first round has
 
 
 def test_the_same_seed_gives_the_same_search() -> None:

@@ -174,7 +174,9 @@ def searched(known: SourceInput) -> Hypotheses:
         elif ladder.has_gain:
             yield from climb.refine(search, known.search.beam, budget[0])
         else:
-            left = yield from climb.try_all(left or search.drawn(DRAWN), budget[0])
+            left = yield from climb.try_all(left, budget[0])
+            if not left and not ladder.has_gain:
+                left = yield from climb.try_all(search.drawn(DRAWN), budget[0])
         for rung in range(1, len(RUNGS)):
             yield from climb.to(rung, budget[rung])
         begun = allowed
