@@ -76,9 +76,12 @@ def test_figures_of_the_text_are_means_over_policies() -> None:
     assert (row["base"]["steps"], row["rounds_better"]) == (0.0, 1)
     assert "extended" not in row  # of one policy only
     trained = [record(i, figures | {"extended": 990.0 + more}, mended=0.0) for i, more in enumerate((-10.0, 30.0))]
-    less = network_facts(trained)["rows"]["PacmanSmall ppo"]["extended_less_mended"]
+    row = network_facts(trained)["rows"]["PacmanSmall ppo"]
     # t with one degree of freedom is 12.706, the standard error 20.
-    assert less == pytest.approx({"mean": 10.0, "low": 10.0 - 254.1, "high": 10.0 + 254.1, "better": 1}, abs=0.1)
+    wide = {"low": 10.0 - 254.1, "high": 10.0 + 254.1}
+    assert row["extended less mended"] == pytest.approx({"mean": 10.0, **wide, "better": 1}, abs=0.1)
+    assert row["extended less distilled"]["mean"] == pytest.approx(120.0)
+    assert "extended with rules less extended" not in row  # none was trained so
 
 
 def test_packed_is_what_is_not_done_without_what_is_soon_made_again(tmp_path) -> None:
