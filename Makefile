@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 .NOTPARALLEL:
 
 demo: .venv/ready-pacman ## find out where a trained policy is weak in the small PAC-Man level, mend it, and write the report
-	$(BIN)/legible run legible/PacmanSmall-v0 zoo:PacmanSmall/ppo/4 --out studies/demo --search.budget 400000 --evaluation.race-seeds 400 --evaluation.confirmation-seeds 2000 --improvement.episodes 800 --improvement.beginnings 1 --mistakes.steps 400000
+	$(BIN)/legible run legible/PacmanSmall-v0 zoo:PacmanSmall/ppo/4 --out studies/demo --search.budget 400000 --evaluation.race-seeds 400 --evaluation.confirmation-seeds 2000 --improvement.episodes 800 --improvement.beginnings 1
 
 test: .venv/ready-dev ## all tests
 	$(BIN)/python -m pytest --numprocesses 2
