@@ -293,6 +293,16 @@ def test_what_is_not_confirmed_is_not_said_to_help() -> None:
     assert "already gains" in explain_weakness(replace(doubted, is_confirmed=True), PACMAN).text()
 
 
+def test_a_searched_rule_without_relatives_carries_nothing_over() -> None:
+    helps = Confirmation(effect(10.0), 0.01, effect(10.0), effect(0.0, p=1.0))
+    searched = replace(verdict(WALLS, 10.0), confirmation=helps, found_by="searched")
+    alone = replace(searched, treatment=RuleSet(WALLS[:1], WALLS[0]))
+    assert "carrying it over adds nothing certain" in explain_weakness(searched, PACMAN).text()
+    assert "carrying" not in explain_weakness(alone, PACMAN).text()
+    # Of a mined rule it is told that the policy does not keep to it.
+    assert "its own rule" in explain_weakness(replace(alone, found_by="mined"), PACMAN).text()
+
+
 def test_effects_are_told_in_the_words_of_the_objective() -> None:
     found = verdict(WALLS, 0.25)
     found = replace(found, confirmation=Confirmation(Effect(0.25, 0.05, 0.15, 0.35, 0.001), 0.01, None, None))
