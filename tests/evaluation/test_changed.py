@@ -54,6 +54,14 @@ def test_nothing_changed_and_few_changes() -> None:
     assert (unmoved.p, unmoved.mean) == (1.0, 0.0)
 
 
+@pytest.mark.parametrize("gain", [0.955, -0.955, 1 / 3])
+def test_equal_changes_whose_mean_is_rounded(gain: float) -> None:
+    effect = changed_mean_test([gain] * 72, 200, invented_loss=0.0, resamples=2000, rng_seed=0)
+    assert effect.low <= effect.mean <= effect.high
+    assert effect.mean == pytest.approx(0.36 * gain)
+    assert (effect.low > 0.0) == (effect.p < 0.025) == (gain > 0.0)
+
+
 def test_the_share_of_changed_episodes_is_an_estimate_too() -> None:
     """Every change gains exactly 10, in 200 of 1,000 episodes: the mean of 2 is known to about 12 %."""
     effect = changed_mean_test([10.0] * 200, 1000, **OPTIONS)

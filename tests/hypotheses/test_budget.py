@@ -115,10 +115,10 @@ def test_longer_rules_are_made_up_to_the_most_conditions() -> None:
     settings = SearchSettings(most_changed=1.0, least_changed=0.0, most_conditions=2)
     made = Search(SourceInput(POLICY, SEEN, mining, search=settings, budget=10))
     first = made.first()
-    assert {len(one.body) for one in first} == {0, 1}
+    assert {len(one.clauses[0][0]) for one in first} == {0, 1}
     second = made.around(first[-4:])
-    assert 2 in {len(one.body) for one in second}
-    assert max(len(one.body) for one in made.around(second)) == 2
+    assert 2 in {len(one.clauses[0][0]) for one in second}
+    assert max(len(one.clauses[0][0]) for one in made.around(second)) == 2
 
 
 def test_no_more_candidates_are_made_than_a_budget_is_worth() -> None:
@@ -128,10 +128,10 @@ def test_no_more_candidates_are_made_than_a_budget_is_worth() -> None:
     given = SourceInput(POLICY, SEEN, mining, search=settings, budget=10)
     made, all_made = Search(given), Search(given)
     some, rest = made.first(8), all_made.first()
-    assert 0 < len([one for one in some if one.body]) <= 8 < len(rest)
+    assert 0 < len([one for one in some if one.clauses[0][0]]) <= 8 < len(rest)
     assert {one.rule_set for one in some} <= {one.rule_set for one in rest}
     more = made.first()
-    assert not {(one.body, one.head) for one in some} & {(one.body, one.head) for one in more}
+    assert not {one.clauses for one in some} & {one.clauses for one in more}
     assert 0 < len(made.around(more[-4:], 5)) <= 5
 
 

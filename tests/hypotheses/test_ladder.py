@@ -22,7 +22,7 @@ SURE = 1e-9  # an error so small that effects are what they look like
 
 def candidate(*bits: int) -> Candidate:
     rule_set = RuleSet((parse_rule("+Brake <- gap <= 5", GAP),))
-    return Candidate((), ("+", 0), rule_set, np.packbits(np.array(bits, np.bool_)), 0.0)
+    return Candidate((((), ("+", 0)),), rule_set, np.packbits(np.array(bits, np.bool_)), 0.0)
 
 
 def alone(place: int, of: int = 16) -> Candidate:

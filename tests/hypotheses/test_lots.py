@@ -25,7 +25,7 @@ LENGTH = float(SEEN.lengths.mean())
 def candidates(count: int) -> list[Candidate]:
     """Each changes a state of its own."""
     states = np.packbits(np.eye(count, dtype=np.bool_), axis=1)
-    return [Candidate((), ("+", 0), RuleSet(()), row, 0.0) for row in states]
+    return [Candidate((((), ("+", 0)),), RuleSet(()), row, 0.0) for row in states]
 
 
 def trials_of(source: Generator[object, Sequence[MeasuredEffect], None], steps: Callable[[Trial], int]) -> list[Trial]:

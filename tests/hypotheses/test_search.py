@@ -9,7 +9,7 @@ import pytest
 import mirror_world
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
-from legible.features import FeatureSpace, deciles
+from legible.features import FeatureSpace, Intervals, deciles
 from legible.hypotheses import MeasuredEffect, Proposal, SourceInput, Trial, searched
 from legible.hypotheses.ladder import (
     MOST_CLIMBING,
@@ -18,6 +18,7 @@ from legible.hypotheses.ladder import (
     UNSEEN_CHANGES,
     USUAL_EFFECT,
     Candidate,
+    Clause,
     Head,
     Ladder,
     SeenStates,
@@ -37,8 +38,9 @@ from legible.hypotheses.search import (
     Search,
     rungs_for,
 )
+from legible.hypotheses.vocabulary import Span
 from legible.mining import Mining
-from legible.play import collect
+from legible.play import Experiences, collect
 from legible.policies import load_policy
 from legible.relations import parse_relations
 from legible.rules import RuleSet, parse_rule
@@ -59,6 +61,10 @@ GAP = FeatureSpace.of(["gap"], ["Brake", "Go"])
 ALWAYS_RIGHT = load_policy(
     lambda observations: np.tile([0.0, 1.0, 0.5], (len(observations), 1)), output="values", n_features=5, n_actions=3
 )
+
+
+BRAKE_BELOW: Clause = ((Span(0, 0, 0),), ("+", 0))
+KEEP_ABOVE: Clause = ((Span(0, 1, 1),), ("+", 1))
 
 
 def rule_set(*texts: str, space: FeatureSpace = GAP) -> RuleSet:
@@ -91,7 +97,7 @@ def test_negative_rules_first() -> None:
 
 
 def candidate(*bits: int, head: Head = ("+", 0)) -> Candidate:
-    return Candidate((), head, rule_set("+Brake <- gap <= 5"), np.packbits(np.array(bits, np.bool_)), 0.0)
+    return Candidate((((), head),), rule_set("+Brake <- gap <= 5"), np.packbits(np.array(bits, np.bool_)), 0.0)
 
 
 def test_candidates_that_do_nearly_the_same_are_seen_by_hand() -> None:
@@ -232,18 +238,71 @@ def test_longer_rules_are_drawn_where_no_short_one_gains_anything() -> None:
 
 
 def test_all_short_rules_are_tried_before_longer_ones_are_drawn() -> None:
-    """The first round is enough for some of them only."""
-    given = known(3000, most_conditions=2)
+    """The first round is enough for some of them only; then come several that are said together."""
+    given = known(4500, most_conditions=2)
     source, tried = searched(given), list[RuleSet]()
     found = next(source)
     while isinstance(found, Trial):
         tried += found.rule_sets
         found = source.send([MeasuredEffect(0.0, 0.5, 0.5, 20, 40, 20) for _ in found.rule_sets])
-    lengths = [len(one.rules[0]) for one in tried]
-    assert lengths == sorted(lengths)
-    assert lengths.count(1) == len([one for one in Search(given).first() if one.body])
-    assert lengths[-1] > 1
-    assert 20 * lengths.count(1) > SPENT[0] / SPENT[1] * SPENT_ON_RUNGS[0] * 3000  # more than the first round has
+    kinds = [(max(map(len, one.rules)), len(one)) for one in tried]
+    assert [kind for i, kind in enumerate(kinds) if kind not in kinds[:i]] == [(0, 1), (1, 1), (1, 2), (2, 1)]
+    assert kinds == sorted(kinds)
+    first = [one for one in Search(given).first() if one.clauses[0][0]]
+    assert kinds.count((1, 1)) == len(first)
+    assert 20 * len(first) > SPENT[0] / SPENT[1] * SPENT_ON_RUNGS[0] * 4500  # more than the first round has
+
+
+def test_what_is_said_together_by_hand() -> None:
+    """The policy always goes. What changes it as a single rule does, such as going below the cut, is not made again."""
+    space = FeatureSpace.of(["gap"], ["Brake", "Keep", "Go"])
+    made = search_of(space, [[1.0], [3.0]], [[0.0, 0.0, 1.0]] * 2, cuts=[2.0])
+    made.first()
+    together = made.together(99)
+    texts = {one.rule_set.text(space) for one in together}
+    assert texts == {"+Brake <- gap <= 2\n+Keep <- gap > 2", "+Keep <- gap <= 2\n+Brake <- gap > 2"}
+    assert all(one.rule_set.source is None for one in together)  # no rule that the others follow from
+
+
+def test_several_choices_are_never_made_while_two_are_left() -> None:
+    """The policy does A, then rather B than C than D: only where both A and B are blocked it does what is new."""
+    space = FeatureSpace.of(["gap"], ["A", "B", "C", "D"])
+    made = search_of(space, [[1.0], [1.5]], [[3.0, 2.0, 1.0, 0.0]] * 2, cuts=[2.0])
+    made._candidates((((), ("-", a)),) for a in range(4))
+    never = [one.rule_set.text(space) for one in made.together(99) if one.heads[0][0] == "-"]
+    assert never == ["-A <- true\n-B <- true"]
+
+
+def test_one_of_several_rules_is_left_out_step_by_step() -> None:
+    space = FeatureSpace.of(["gap"], ["Brake", "Keep", "Go"])
+    states, scores = [[1.0], [3.0]], [[0.0, 0.0, 1.0]] * 2
+    pair = search_of(space, states, scores, cuts=[2.0])._candidates([(BRAKE_BELOW, KEEP_ABOVE)])
+    around = search_of(space, states, scores, cuts=[2.0]).around(pair)
+    assert {one.rule_set.text(space) for one in around} == {"+Brake <- gap <= 2", "+Keep <- gap > 2"}
+
+
+def search_of(space: FeatureSpace, states: list[list[float]], scores: list[list[float]], cuts: list[float]) -> Search:
+    """A search that knows one episode."""
+    n = len(states)
+    seen = Experiences(
+        observations=np.array(states, np.float32),
+        actions=np.argmax(scores, axis=1).astype(np.int64),
+        scores=np.array(scores, np.float32),
+        episode_ids=np.zeros(n, np.int64),
+        returns=np.zeros(1),
+        lengths=np.array([n]),
+        seeds=np.zeros(1, np.int64),
+        success=np.full(1, np.nan),
+        space=space,
+    )
+    mining = Mining((), space, Intervals.from_cuts([cuts]), None, 0, {})
+    return Search(SourceInput(ALWAYS_RIGHT, seen, mining, search=SearchSettings(most_changed=1.0)))
+
+
+def test_a_state_that_an_episode_comes_back_to_counts_once() -> None:
+    space = FeatureSpace.of(["gap"], ["Brake", "Go"])
+    made = search_of(space, [[1.0], [3.0], [1.0], [-0.0], [0.0], [1.0]], [[0.0, 1.0]] * 6, cuts=[2.0])
+    assert made._states.observations.ravel().tolist() == [1.0, 3.0, 0.0]
 
 
 def test_the_same_seed_gives_the_same_search() -> None:

@@ -203,7 +203,8 @@ class _Tilted:
     def __init__(self, sample: NDArray[np.float64], invented_loss: float, resamples: int, rng_seed: int) -> None:
         loss = max(0.0, float(invented_loss), -float(sample.min())) or float(np.abs(sample).max())
         self._sample = sample
-        self._centre = float(sample.mean())
+        # The mean of equal numbers may differ from them by rounding.
+        self._centre = float(sample.mean() if np.ptp(sample) > 0.0 else sample[0])
         # Around the mean, so that sums of squares lose nothing to rounding.
         self._support = np.append(sample, -loss) - self._centre
         self._spread = float(np.abs(sample - self._centre).max()) and float(sample.std())

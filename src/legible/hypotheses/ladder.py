@@ -43,6 +43,8 @@ SAME = 0.85
 """Two rule sets with the same head whose changed states overlap by more than this do nearly the same."""
 
 Head = tuple[Polarity, int]
+Clause = tuple[Body, Head]
+"""What a rule asks and what it says."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +53,25 @@ class Candidate:
 
     Parameters
     ----------
-    body, head
-        The rule that it generalises.
+    clauses
+        The rule that it generalises; several where they are only tried together.
     rule_set
-        That rule with all that follows from it.
+        These with all that follows from them.
     changed
         The recorded states that it would change, packed.
     loss
         What the policy thinks that it costs, see `legible.hypotheses.responses.Responses`.
     """
 
-    body: Body
-    head: Head
+    clauses: tuple[Clause, ...]
     rule_set: RuleSet
     changed: NDArray[np.uint8]
     loss: float
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """What it says."""
+        return tuple(head for _, head in self.clauses)
 
 
 @dataclass
@@ -176,25 +182,25 @@ class SeenStates:
     Parameters
     ----------
     most
-        Candidates of one head whose changed states overlap by more than this share do the same.
+        Candidates of the same heads whose changed states overlap by more than this share do the same.
     """
 
     def __init__(self, most: float) -> None:
         self._most = most
-        self._rows: dict[Head, NDArray[np.uint8]] = {}
-        self._counts: dict[Head, int] = {}
+        self._rows: dict[tuple[Head, ...], NDArray[np.uint8]] = {}
+        self._counts: dict[tuple[Head, ...], int] = {}
 
     def add(self, candidate: Candidate) -> bool:
         """Learn of a candidate; returns whether it does something else than all before it. Only then it is kept."""
-        head, changed = candidate.head, candidate.changed
-        count = self._counts.get(head, 0)
-        rows = self._rows.setdefault(head, np.zeros((8, len(changed)), np.uint8))
+        heads, changed = candidate.heads, candidate.changed
+        count = self._counts.get(heads, 0)
+        rows = self._rows.setdefault(heads, np.zeros((8, len(changed)), np.uint8))
         if count and (overlaps(rows[:count], changed) > self._most).any():
             return False
         if count == len(rows):
-            self._rows[head] = rows = np.concatenate([rows, np.zeros_like(rows)])
+            self._rows[heads] = rows = np.concatenate([rows, np.zeros_like(rows)])
         rows[count] = changed
-        self._counts[head] = count + 1
+        self._counts[heads] = count + 1
         return True
 
 

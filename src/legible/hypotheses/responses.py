@@ -30,14 +30,28 @@ class RecordedStates:
 
     @classmethod
     def drawn(cls, experiences: Experiences, count: int, rng: np.random.Generator) -> RecordedStates:
-        """Draw states from experiences, each at most once."""
-        rows = np.arange(len(experiences))
+        """Draw states from experiences, each at most once.
+
+        A state that an episode comes back to counts once: a policy that is stuck is in few states most of the time,
+        which a rule that frees it leaves.
+        """
+        rows = _first_visits(experiences)
         if len(rows) > count:
             rows = np.sort(rng.choice(rows, count, replace=False))
         return cls(experiences.observations[rows], experiences.scores[rows], experiences.space.group_starts)
 
     def __len__(self) -> int:
         return len(self.observations)
+
+
+def _first_visits(experiences: Experiences) -> NDArray[np.int64]:
+    """The rows of states that their episode has not been in before."""
+    bits = (np.ascontiguousarray(experiences.observations) + np.float32(0.0)).view(np.uint32)  # no negative zero
+    factors = np.random.default_rng(0).integers(1, 2**63, bits.shape[1] + 1, np.uint64) | np.uint64(1)
+    digests = experiences.episode_ids.astype(np.uint64) * factors[-1]
+    for column, factor in zip(bits.T, factors[:-1], strict=True):
+        digests += column * factor
+    return np.sort(np.unique(digests, return_index=True)[1])
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 Mined rules say what a policy already does somewhere. Searched ones are made of the features alone: every choice,
 enforced or blocked, always or where one condition holds, and mined rules without one of their conditions; then, of the
-best, longer, shorter, wider and narrower ones. Where nothing gains, all of the first are tried, then longer ones that
-are drawn at random. Each that has conditions is generalised through the relations.
+best, longer, shorter, wider and narrower ones. Where nothing gains, all of the first are tried, then some that speak of
+several choices together ("left below 3, right above"; "neither left nor right"), then longer ones that are drawn at
+random. What has conditions is generalised through the relations.
 
 What needs no playing comes first: a rule set that would change hardly any recorded state, or most of them, or nearly
 the same ones in the same way as another, is not played. What is left is tried in lots, on seeds that nothing else is
@@ -18,12 +19,14 @@ seeds that the search has not seen.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from functools import reduce
+from itertools import combinations, islice, pairwise, permutations, zip_longest
+from operator import or_
 from typing import Any
 
 import numpy as np
 
-from legible.hypotheses.ladder import MOST_CLIMBING, RUNGS, Candidate, Head, Ladder, Rung, SeenStates
+from legible.hypotheses.ladder import MOST_CLIMBING, RUNGS, Candidate, Clause, Head, Ladder, Rung, SeenStates
 from legible.hypotheses.responses import RecordedStates, respond
 from legible.hypotheses.source import Hypotheses, MeasuredEffect, Proposal, SourceInput, Trial, register_source
 from legible.hypotheses.vocabulary import Body, Vocabulary
@@ -42,8 +45,9 @@ SPENT_ON_RUNGS = (0.4, 0.6, 0.8, 1.0)
 # enough for it, down to a quarter; down to an eighth where no return differs from another, so that one that does is no
 # luck.
 FIRST_LOOK, LOWEST, LOWEST_OF_EQUAL = 256, 0.25, 0.125
-DRAWN = 2048  # longer rules that are drawn where no short one gains anything
+DRAWN = 2048  # rules that are said together, and longer ones, that are drawn where no short one gains anything
 LOOKED_AT = 16  # candidates that are made for each that the budget is enough for; of more some are drawn
+Clauses = tuple[Clause, ...]
 EQUAL = 0.95  # of two rule sets with the same head whose changed states overlap by more than this one is played
 
 
@@ -62,9 +66,10 @@ class Search:
         self._rng = np.random.default_rng([known.seed, 18])
         self._vocabulary = Vocabulary(known.experiences.space, known.mining.intervals)
         self._states = RecordedStates.drawn(known.experiences, self._settings.states, self._rng)
+        self._inside = known.mining.intervals.encode(self._states.observations)
         self._seen: set[int] = set()
         self._changed = SeenStates(EQUAL)
-        self._made: set[tuple[Body, Head]] = set()
+        self._made: set[Clauses] = set()
 
     def first(self, most: int | None = None) -> list[Candidate]:
         """Return rules without conditions, then the mined ones, those without a condition, and all with one.
@@ -72,9 +77,9 @@ class Search:
         Of mined ones and of those with one condition, only so many are looked at.
         """
         heads = self._heads
-        always = self._candidates(((), head) for head in heads)
-        mined = self._candidates(self._mined(), most)
-        single = self._candidates((((span,), head) for head in heads for span in self._vocabulary.spans), most)
+        always = self._candidates((((), head),) for head in heads)
+        mined = self._candidates(((clause,) for clause in self._mined()), most)
+        single = self._candidates(((((span,), head),) for head in heads for span in self._vocabulary.spans), most)
         return always + [c for pair in zip_longest(mined, single) for c in pair if c is not None]
 
     @property
@@ -83,14 +88,37 @@ class Search:
         polarities: tuple[Polarity, ...] = ("+", "-")
         return [(polarity, a) for a in range(len(self._known.experiences.space.actions)) for polarity in polarities]
 
-    def _mined(self) -> Iterator[tuple[Body, Head]]:
+    def _mined(self) -> Iterator[Clause]:
         for rule in (mined.rule for mined in self._known.mining.rules):
             body = self._vocabulary.body(rule.conditions)
             if body is not None:
                 yield from ((some, (rule.polarity, rule.action)) for some in (body, *self._vocabulary.shorter(body)))
 
+    def together(self, most: int) -> list[Candidate]:
+        """Return candidates that speak of several choices of a group at once, of so many.
+
+        One choice below a cut and another above it; and several that are never made. A policy that is stuck may need
+        both halves, and to be kept from all that leaves it where it is.
+        """
+        starts = self._states.starts.tolist()
+        groups = [range(first, last) for first, last in pairwise(starts)]
+        halves: list[Clauses] = [
+            (((low,), ("+", one)), ((high,), ("+", other)))
+            for choices in groups
+            for one, other in permutations(choices, 2)
+            for low, high in self._vocabulary.halves
+        ]
+        never = [some for choices in groups for some in self._never(choices, most)]
+        return self._candidates(never, most) + self._candidates(halves, most)
+
+    def _never(self, choices: range, most: int) -> list[Clauses]:
+        """Some of the choices are never made: two, three … as long as two are left, and at most so many times."""
+        sizes = range(2, len(choices) - 1)
+        blocked = islice((some for size in sizes for some in combinations(choices, size)), most)
+        return [tuple(((), ("-", a)) for a in some) for some in blocked]
+
     def drawn(self, count: int) -> list[Candidate]:
-        """Return candidates with two and more conditions that are drawn at random, of so many.
+        """Return candidates with two and more conditions that hold in a recorded state, drawn at random, of so many.
 
         Where no rule with one condition gains anything, nothing says which of them to begin with. A policy that is
         stuck may be freed by a rule that speaks of two things at once.
@@ -98,9 +126,10 @@ class Search:
         most = min(self._settings.most_conditions, len(self._vocabulary.spans_by_feature))
         if most < 2:
             return []
-        heads = self._heads
-        bodies = [self._vocabulary.drawn(int(self._rng.integers(2, most + 1)), self._rng) for _ in range(count)]
-        return self._candidates((body, heads[int(self._rng.integers(len(heads)))]) for body in bodies)
+        heads, rng = self._heads, self._rng
+        lengths, states = rng.integers(2, most + 1, count), rng.integers(len(self._states), size=count)
+        bodies = [self._vocabulary.drawn(int(n), self._inside[i], rng) for n, i in zip(lengths, states, strict=True)]
+        return self._candidates(((body, heads[int(rng.integers(len(heads)))]),) for body in bodies)
 
     def around(self, best: Iterable[Candidate], most: int | None = None) -> list[Candidate]:
         """Return candidates a small step away from some; only so many are looked at."""
@@ -111,43 +140,56 @@ class Search:
             if len(body) < self._settings.most_conditions:
                 yield from self._vocabulary.longer(body)
 
-        return self._candidates(((body, c.head) for c in best for body in bodies(c.body)), most)
+        def clauses(known: Clauses) -> Iterator[Clauses]:
+            for i, (own, head) in enumerate(known):
+                yield from ((*known[:i], (body, head), *known[i + 1 :]) for body in bodies(own))
+                if len(known) > 1:
+                    yield (*known[:i], *known[i + 1 :])
 
-    def _candidates(self, bodies: Iterable[tuple[Body, Head]], most: int | None = None) -> list[Candidate]:
+        return self._candidates((some for c in best for some in clauses(c.clauses)), most)
+
+    def _candidates(self, clauses: Iterable[Clauses], most: int | None = None) -> list[Candidate]:
         """Make candidates that change some of the recorded states, but not as others do that were made before.
 
         To generalise a rule and to see what it would change takes time: of more than `most` some are drawn.
         """
-        new = [key for key in dict.fromkeys(bodies) if key not in self._made]
+        new = [some for some in dict.fromkeys(clauses) if some not in self._made]
         if most is not None and len(new) > most:
             new = [new[i] for i in sorted(self._rng.choice(len(new), most, replace=False).tolist())]
         self._made.update(new)
-        kept = [(key, made) for key, made in zip(new, self._generalised(new), strict=True) if len(made)]
+        kept = [(some, made) for some, made in zip(new, self._generalised(new), strict=True) if len(made)]
         candidates = []
         for start in range(0, len(kept), 1024):  # a part at a time, because the changed states take room
             candidates += self._of_use(kept[start : start + 1024])
         return self._in_turn(candidates)
 
-    def _generalised(self, keys: Sequence[tuple[Body, Head]]) -> list[RuleSet]:
-        """Return the rule of each key with all that follows from it; a rule without conditions stays alone."""
-        rules = [Rule(polarity, action, self._vocabulary.conditions(body)) for body, (polarity, action) in keys]
-        made = generalise_all(rules, self._known.relations)
-        return [
-            found.rule_set if rule.conditions else RuleSet((rule,), rule)
-            for rule, found in zip(rules, made, strict=True)
+    def _generalised(self, clauses: Sequence[Clauses]) -> list[RuleSet]:
+        """Return the rules of each with all that follows from them; a rule without conditions stays as it is."""
+        rules = [
+            Rule(polarity, action, self._vocabulary.conditions(body))
+            for some in clauses
+            for body, (polarity, action) in some
         ]
+        found = iter(zip(rules, generalise_all(rules, self._known.relations), strict=True))
+        made = []
+        for some in clauses:
+            sets = [g.rule_set if rule.conditions else RuleSet((rule,), rule) for rule, g in islice(found, len(some))]
+            made.append(sets[0] if len(sets) == 1 else reduce(or_, sets))
+        return made
 
-    def _of_use(self, made: Sequence[tuple[tuple[Body, Head], RuleSet]]) -> list[Candidate]:
+    def _of_use(self, made: Sequence[tuple[Clauses, RuleSet]]) -> list[Candidate]:
         responses = respond([rule_set for _, rule_set in made], self._states, negative_first=self._known.negative_first)
         found = []
-        for i, ((body, head), rule_set) in enumerate(made):
+        for i, (clauses, rule_set) in enumerate(made):
             digest = int(responses.digests[i])
             share = float(responses.changed[i].mean())
-            most = self._most_changed if body else self._known.most_changed  # acting in one way throughout changes much
+            # Acting in one way throughout, or leaving nothing to the policy, changes much.
+            is_single = len(clauses) == 1 and clauses[0][0]
+            most = self._most_changed if is_single else self._known.most_changed
             if digest in self._seen or not self._settings.least_changed <= share <= most:
                 continue
             self._seen.add(digest)
-            made_of = Candidate(body, head, rule_set, np.packbits(responses.changed[i]), float(responses.losses[i]))
+            made_of = Candidate(clauses, rule_set, np.packbits(responses.changed[i]), float(responses.losses[i]))
             if self._changed.add(made_of):
                 found.append(made_of)
         return found
@@ -166,7 +208,7 @@ def searched(known: SourceInput) -> Hypotheses:
     ladder = Ladder(float(known.experiences.returns.std()), known.most_changed)
     rounds = SPENT[: known.search.most_conditions]
     climb = _Climb(ladder, rungs_for(known), float(known.experiences.lengths.mean()))
-    begun, left = 0.0, list[Candidate]()
+    begun, left, further = 0.0, list[Candidate](), [search.together, search.drawn]
     for allowed in (share / rounds[-1] for share in rounds):
         budget = [known.budget * (begun + share * (allowed - begun)) for share in SPENT_ON_RUNGS]
         if begun == 0.0:
@@ -175,8 +217,8 @@ def searched(known: SourceInput) -> Hypotheses:
             yield from climb.refine(search, known.search.beam, budget[0])
         else:
             left = yield from climb.try_all(left, budget[0])
-            if not left and not ladder.has_gain:
-                left = yield from climb.try_all(search.drawn(DRAWN), budget[0])
+            while further and not left and not ladder.has_gain:
+                left = yield from climb.try_all(further.pop(0)(DRAWN), budget[0])
         for rung in range(1, len(RUNGS)):
             yield from climb.to(rung, budget[rung])
         begun = allowed

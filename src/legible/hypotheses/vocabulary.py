@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from legible.features import FeatureSpace, Intervals, below
 from legible.rules import Condition
@@ -109,11 +110,25 @@ class Vocabulary:
             spans.append(Span(c.feature, int(first[0]), int(last[0])))
         return tuple(sorted(spans))
 
-    def drawn(self, count: int, rng: np.random.Generator) -> Body:
-        """Draw a body with so many spans, of different features."""
+    def drawn(self, count: int, inside: NDArray[np.uint16], rng: np.random.Generator) -> Body:
+        """Draw a body with so many spans, of different features, that holds in a state.
+
+        The state is given by the interval of every feature. What lies in none of them is not spoken of.
+        """
         chosen = sorted(rng.choice(list(self.spans_by_feature), count, replace=False).tolist())
-        spans = [self.spans_by_feature[feature] for feature in chosen]
-        return tuple(some[int(rng.integers(len(some)))] for some in spans)
+        spans = [[s for s in self.spans_by_feature[f] if s.first <= inside[f] <= s.last] for f in chosen]
+        return tuple(some[int(rng.integers(len(some)))] for some in spans if some)
+
+    @cached_property
+    def halves(self) -> tuple[tuple[Span, Span], ...]:
+        """The two spans on either side of every cut, where both are spans."""
+        whole = set(self.spans)
+        pairs = (
+            (span, Span(span.feature, span.last + 1, int(self._intervals.sizes[span.feature]) - 1))
+            for span in self.spans
+            if span.first == 0
+        )
+        return tuple(pair for pair in pairs if pair[1] in whole)
 
     def longer(self, body: Body) -> Iterator[Body]:
         """Bodies with one more span, of a feature that the body does not speak of."""
