@@ -39,7 +39,7 @@ from legible.hypotheses import Hypotheses
 from legible.policies import load_policy
 from legible.reproduction.origin import code_version, processor_name
 from legible.rules import RuleSet
-from legible.rules.wording import describe_rule
+from legible.rules.wording import describe_rule_set
 from legible.settings import SettingsError, StudySettings
 from legible.study import Study, settings_for
 from legible.study.sources import source_rows
@@ -65,6 +65,8 @@ class Task:
         Training steps by the name of the stage.
     seeds
         Of the trainings.
+    settings
+        Of the studies, beside those of all tasks.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Task:
     stages: dict[str, int]
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     wrappers: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -120,7 +123,8 @@ def read_plan(path: Path = PLAN) -> Plan:
     ]
     jobs = [Job(task, stage, seed) for task in tasks for stage in task.stages for seed in task.seeds]
     settings = data.get("settings", {})
-    StudySettings().updated(settings, str(path))
+    for task in tasks:
+        StudySettings().updated(settings, str(path)).updated(task.settings, str(path))
     return Plan(sorted(jobs, key=lambda job: (job.seed, -job.task.stages[job.stage])), settings)
 
 
@@ -132,7 +136,7 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
     seconds = Seconds(folder / "seconds.json")
     with seconds.of("training"):
         policy = train_policy(job, folder)
-    chosen = settings_for(job.task.spec).updated(settings)
+    chosen = settings_for(job.task.spec).updated(settings).updated(job.task.settings)
     study = Study(
         folder / "study", job.task.spec, str(policy), names=job.task.names, settings=chosen, engine=InProcess()
     )
@@ -182,11 +186,10 @@ def train_policy(job: Job, folder: Path) -> Path:
 
 
 def _finding(verdict: Verdict, study: Study) -> dict[str, Any]:
-    rule = verdict.rule_set.source or verdict.rule_set.rules[0]
     assert verdict.confirmation is not None
     return {
-        "rule": rule.text(study.space),
-        "words": describe_rule(rule, study.space, "advice"),
+        "rule": verdict.rule_set.short_text(study.space),
+        "words": describe_rule_set(verdict.rule_set, study.space, "advice"),
         "found_by": verdict.found_by,
         "effect": asdict(verdict.confirmation.effect),
         "changed": verdict.sample.changed,

@@ -101,7 +101,7 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
         "detectable": _detectable(evaluation.confirmed or evaluation.weaknesses),
         "confirmed": [
             {
-                "rule": verdict.rule_set.source.text(study.space) if verdict.rule_set.source else "",
+                "rule": verdict.rule_set.short_text(study.space),
                 "found_by": verdict.found_by,
                 "effect": asdict(verdict.confirmation.effect) if verdict.confirmation else None,
                 "changed": verdict.sample.changed,

@@ -130,7 +130,7 @@ def test_verdicts_as_rows() -> None:
     without = replace(verdict, treatment=RuleSet((rule(3),)))
     found = replace(found, verdicts=(verdict, without, replace(verdict, treatment=random)))
     rows = found.to_rows(space)
-    assert [(row["rule"], row["rules"]) for row in rows] == [("-Go <- x > -1", 2), (None, 1), (None, 0)]
+    assert [(row["rule"], row["rules"]) for row in rows] == [("-Go <- x > -1", 2), ("-Go <- x > -4", 1), (None, 0)]
     assert not {"effect", "changed_episodes", "detectable", "too_rare", "constraints", "seeds"} & set(rows[0])
     assert rows[0]["failed_unguided"] == 0
     raced = replace(verdict, changed_episodes=7, detectable=1.5)

@@ -52,7 +52,7 @@ def test_what_changes_too_many_actions_comes_no_further_but_has_neighbours() -> 
     shares = {5.0: 0.2, 9.0: 0.21, 3.0: 0.0}
     effects = [MeasuredEffect(mean, SURE, 0.5, 10**6, 10**6, 0, share) for mean, share in shares.items()]
     ladder.add([alone(i) for i in range(3)], effects)
-    assert means(ladder.climbing(1, most=9, most_share=1.0)) == [5.0, 3.0]
+    assert means(ladder.climbing(1, most=9, is_spare=True)) == [5.0, 3.0]
     assert means(ladder.best(9)) == [5.0, 3.0]
     assert sorted(means(ladder.parents())) == [3.0, 5.0, 9.0]
 
@@ -182,5 +182,5 @@ def test_what_is_not_known_yet_counts_one_usual_effect_at_most(known: float, fir
     ladder = Ladder(20.0)  # a usual effect is 1
     exact, vague = (MeasuredEffect(mean, error, 0.5, 10**6, 10**6) for mean, error in ((known, SURE), (0.1, 1000.0)))
     ladder.add([alone(0), alone(1)], [exact, vague])
-    chosen = ladder.climbing(1, most=1, most_share=1.0)[0].effect
+    chosen = ladder.climbing(1, most=1, is_spare=True)[0].effect
     assert chosen is (exact if first == "known" else vague)

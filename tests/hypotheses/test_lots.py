@@ -50,8 +50,8 @@ def test_lots_are_no_larger_than_is_of_use() -> None:
     ladder = Ladder(spread=1.0)
     climb = _Climb(ladder, RUNGS, length=1.0)
     assert sizes(trials_of(climb.try_all(candidates(300), 1e9), lambda _: 1)) == [256, 44]
-    assert sizes(trials_of(climb.to(1, 1e9, most_share=0.5), lambda _: 1)) == [64, 64, 22]
-    assert sizes(trials_of(climb.to(2, 1e9, most_share=1.0), lambda _: 1)) == [64, 64, 22]
+    assert sizes(trials_of(climb.to(1, 1e9), lambda _: 1)) == [64, 36]
+    assert sizes(trials_of(climb.to(2, 1e9, is_spare=True), lambda _: 1)) == [64, 36]
 
 
 def test_a_lot_is_what_can_be_paid_for() -> None:

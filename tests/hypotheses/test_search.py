@@ -213,12 +213,12 @@ def test_rungs_are_lower_where_the_budget_is_small() -> None:
     assert [rung.changes for rung in rungs_for(equal)] == [3, 12, 48, 192]
 
 
-def test_steps_that_are_left_over_go_to_what_did_well() -> None:
+def test_steps_to_spare_go_to_all_that_is_not_known_to_lose() -> None:
     ladder = Ladder(spread=100.0)
-    effects = [MeasuredEffect(mean, 3.0, 0.0, 20, 40) for mean in (12.0, 6.0, 9.0, -5.0)]
-    ladder.add([candidate(*(i == k for i in range(4))) for k in range(4)], effects)
+    effects = [MeasuredEffect(mean, 3.0, 0.0, 20, 40) for mean in (12.0, 6.0, 9.0, -5.0, -90.0)]
+    ladder.add([candidate(*(i == k for i in range(5))) for k in range(5)], effects)
     assert [found.effect.mean for found in ladder.climbing(1, 9)] == [12.0]
-    assert [found.effect.mean for found in ladder.climbing(1, 9, most_share=1.0)] == [12.0, 9.0, 6.0]
+    assert [found.effect.mean for found in ladder.climbing(1, 9, is_spare=True)] == [12.0, 9.0, 6.0, -5.0]
 
 
 def test_longer_rules_are_drawn_where_no_short_one_gains_anything() -> None:
@@ -243,7 +243,7 @@ def test_all_short_rules_are_tried_before_longer_ones_are_drawn() -> None:
     source, tried = searched(given), list[RuleSet]()
     found = next(source)
     while isinstance(found, Trial):
-        tried += found.rule_sets
+        tried += found.rule_sets if found.changes == rungs_for(given)[0].changes else []
         found = source.send([MeasuredEffect(0.0, 0.5, 0.5, 20, 40, 20) for _ in found.rule_sets])
     kinds = [(max(map(len, one.rules)), len(one)) for one in tried]
     assert [kind for i, kind in enumerate(kinds) if kind not in kinds[:i]] == [(0, 1), (1, 1), (1, 2), (2, 1)]

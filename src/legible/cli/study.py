@@ -128,7 +128,7 @@ def generalise(choice: StudyChoice) -> None:
     if choice.as_json:
         sets = [
             {
-                "rule": g.rule_set.source.text(space) if g.rule_set.source else None,
+                "rule": g.rule_set.short_text(space),
                 "rules": [rule.text(space) for rule in g.rule_set.rules],
                 "tested": not g.is_empty,
             }

@@ -264,9 +264,8 @@ def _effect(verdict: Verdict) -> float:
 
 def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
     rule_set = verdict.treatment if isinstance(verdict.treatment, RuleSet) else None
-    source = rule_set.source if rule_set is not None else None
     row: dict[str, Any] = {
-        "rule": source.text(space) if source is not None else None,
+        "rule": rule_set.short_text(space) if rule_set is not None else None,
         "rules": len(rule_set) if rule_set is not None else 0,
         "found_by": verdict.found_by,
         "episodes": verdict.sample.episodes,

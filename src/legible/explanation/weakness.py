@@ -224,7 +224,7 @@ class WeaknessExplanation:
         """Plain data for JSON."""
         confirmation = self.verdict.confirmation
         return {
-            "rule": None if self.rule_set.source is None else self.rule_set.source.text(self.space),
+            "rule": self.rule_set.short_text(self.space),
             "rules": [rule.text(self.space) for rule in self.rule_set.rules],
             "headline": self.headline,
             "advice": self.advice,

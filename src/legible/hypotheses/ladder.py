@@ -34,7 +34,9 @@ class Rung(NamedTuple):
 
 RUNGS = (Rung(24, 512), Rung(96, 1024), Rung(384, 2048), Rung(1536, 4096))
 MOST_CLIMBING = 1 / 3
-"""Of the candidates on a rung at most this share goes on to the next, unless steps are left over."""
+"""Of the candidates on a rung at most this share goes on to the next, unless there are steps to spare."""
+DOUBT = 2.0
+"""Standard errors below zero at which an effect is taken for a loss, where there are steps to find out."""
 USUAL_EFFECT = 0.05
 """An effect that rules usually have, in standard deviations of the returns."""
 UNSEEN_CHANGES = 4
@@ -107,15 +109,17 @@ class Ladder:
         """Whether any candidate did better than the policy alone."""
         return any(found.effect.mean > 0.0 for found in self.tested)
 
-    def climbing(self, rung: int, most: int, most_share: float = MOST_CLIMBING) -> list[Tested]:
+    def climbing(self, rung: int, most: int, *, is_spare: bool = False) -> list[Tested]:
         """Return those that are to come to a rung next: the most promising ones of the rung below, at most so many.
 
-        At most a share of those that came to the rung below go further.
+        At most a share of those that came to the rung below go further, and only those that gained. With steps to
+        spare all do, but for those that are known to lose.
         """
+        most_share, doubt = (1.0, DOUBT) if is_spare else (MOST_CLIMBING, 0.0)
         below = [found for found in self.tested if found.rung == rung - 1]
         there = sum(found.rung >= rung for found in self.tested)
         most = min(most, int(most_share * (len(below) + there) + 1e-9) - there)
-        ranked = self._ranked([found for found in below if self._is_of_use(found.effect)], luck=1.0)
+        ranked = self._ranked([found for found in below if self._is_of_use(found.effect, doubt)], luck=1.0)
         return different(ranked, most, [found for found in self.tested if found.rung >= rung])
 
     def best(self, most: int, *, luck: float = 0.0, rung: int = 0) -> list[Tested]:
@@ -132,8 +136,8 @@ class Ladder:
         chosen = {id(found) for found in best}
         return best + self._ranked([found for found in self.tested if id(found) not in chosen], luck=1.0)
 
-    def _is_of_use(self, effect: MeasuredEffect) -> bool:
-        return effect.mean > 0.0 and effect.share <= self._most_changed
+    def _is_of_use(self, effect: MeasuredEffect, doubt: float = 0.0) -> bool:
+        return effect.mean + doubt * self._error(effect) > 0.0 and effect.share <= self._most_changed
 
     def _ranked(self, found: Sequence[Tested], luck: float) -> list[Tested]:
         """Sort by what each is expected to gain, with so many standard deviations of what is not known added."""

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from legible.hypotheses.ladder import MOST_CLIMBING, RUNGS, Candidate, Clause, Head, Ladder, Rung, SeenStates
+from legible.hypotheses.ladder import RUNGS, Candidate, Clause, Head, Ladder, Rung, SeenStates
 from legible.hypotheses.responses import RecordedStates, respond
 from legible.hypotheses.source import Hypotheses, MeasuredEffect, Proposal, SourceInput, Trial, register_source
 from legible.hypotheses.vocabulary import Body, Vocabulary
@@ -223,7 +223,7 @@ def searched(known: SourceInput) -> Hypotheses:
             yield from climb.to(rung, budget[rung])
         begun = allowed
     for rung in range(1, len(RUNGS)):
-        yield from climb.to(rung, known.budget, most_share=1.0)
+        yield from climb.to(rung, known.budget, is_spare=True)
     best = ladder.best(known.search.proposed, rung=1) or ladder.best(known.search.proposed)
     yield Proposal([found.candidate.rule_set for found in best], [found.effect for found in best])
 
@@ -291,13 +291,10 @@ class _Climb:
                 break
             yield from self.try_all(search.around(parents[start : start + beam], self.looked_at(allowed)), allowed)
 
-    def to(self, rung: int, allowed: float, most_share: float = MOST_CLIMBING) -> Trials:
-        """Let candidates come to a rung, the most promising ones first, until so many steps are spent.
-
-        At most a share of those on the rung below come there.
-        """
+    def to(self, rung: int, allowed: float, *, is_spare: bool = False) -> Trials:
+        """Let candidates come to a rung, the most promising ones first, until so many steps are spent."""
         while self._spent < allowed:
-            lot = self._ladder.climbing(rung, min(LARGER_LOT, self._affordable(rung, allowed)), most_share)
+            lot = self._ladder.climbing(rung, min(LARGER_LOT, self._affordable(rung, allowed)), is_spare=is_spare)
             if not lot:
                 break
             effects = yield from self._trial([found.candidate for found in lot], rung)

@@ -121,7 +121,7 @@ class Improvement:
         """The steps of the composition as plain rows, for JSON or a data frame."""
         return [
             {
-                "rule": (step.rule_set.source or step.rule_set.rules[0]).text(space),
+                "rule": step.rule_set.short_text(space),
                 "rules": len(step.rule_set),
                 "mean": step.mean,
                 "error": step.error,

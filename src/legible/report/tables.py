@@ -105,6 +105,9 @@ def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[Rule
         source = verdict.rule_set.source or rule
         seen |= {source, *verdict.equal_sources}
         row = _rule_row(source, mined.get(source), verdict, study)
+        if verdict.rule_set.source is None:
+            words, text = describe_rule_set(verdict.rule_set, study.space), verdict.rule_set.short_text(study.space)
+            row = replace(row, words=capitalise(words), text=text)
         yield replace(row, equal=len(verdict.equal_sources), weakness=numbers.get(verdict.rule_set))
     for found in study.generalisations:
         rule_left = found.rule_set.source

@@ -108,13 +108,15 @@ def make_record(
         "RT": {kind: _verdicts(found, space) for kind, found in tests.items()},
         "RR": _verdicts(random_rules, space) if random_rules is not None else [],
         "improvement": {
-            "rule_sets": [_source(rule_set, space) for rule_set in improvement.rule_sets],
+            "rule_sets": [rule_set.short_text(space) for rule_set in improvement.rule_sets],
             "rules": len(improvement.composition),
             "chosen": _sample(improvement.chosen),
             "base": _sample(improvement.base),
             "guided": _sample(improvement.guided),
             "effect": _numbers(asdict(improvement.effect)),
-            "steps": [[_source(step.rule_set, space), _short(step.mean), step.accepted] for step in improvement.steps],
+            "steps": [
+                [step.rule_set.short_text(space), _short(step.mean), step.accepted] for step in improvement.steps
+            ],
         },
         "references": [_numbers(row) for row in references.to_rows()],
         "extended": extended,
@@ -180,10 +182,6 @@ def _known_rule(text: str, study: Study) -> Record:
 def _groups(study: Study) -> dict[str, tuple[str, ...]]:
     """The groups of the domain, in PAC-Man those of the paper, or the features' own."""
     return domain_groups(study.environment, study.space) or feature_groups(study.space)
-
-
-def _source(rule_set: RuleSet, space: FeatureSpace) -> str:
-    return rule_set.source.text(space) if rule_set.source is not None else rule_set.text(space)
 
 
 def _verdicts(evaluation: Evaluation, space: FeatureSpace) -> list[Record]:

@@ -293,6 +293,18 @@ class RuleSet:
         """One rule a line."""
         return "\n".join(rule.text(space) for rule in self.rules)
 
+    def short_text(self, space: FeatureSpace) -> str:
+        """The rule that they generalise; all of them on one line, where there is none.
+
+        >>> space = FeatureSpace.of(["gap"], ["Brake", "Go"])
+        >>> rules = (parse_rule("+Brake <- gap <= 2", space), parse_rule("+Go <- gap > 2", space))
+        >>> RuleSet(rules).short_text(space)
+        '+Brake <- gap <= 2; +Go <- gap > 2'
+        >>> RuleSet(rules, rules[1]).short_text(space)
+        '+Go <- gap > 2'
+        """
+        return "; ".join(rule.text(space) for rule in ((self.source,) if self.source else self.rules))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         data: dict[str, Any] = {"rules": [rule.to_dict() for rule in self.rules]}

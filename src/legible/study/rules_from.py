@@ -307,4 +307,5 @@ def are_confirmed_kept(study: Study, evaluation: Evaluation) -> bool:
 
 def _confirmed_texts(study: Study, evaluation: Evaluation) -> list[str]:
     found = [verdict.rule_set for verdict in evaluation.confirmed]
-    return list(dict.fromkeys((one.source or one.rules[0]).text(study.space) for one in found))
+    rules = [rule for one in found for rule in ((one.source,) if one.source else one.rules)]
+    return list(dict.fromkeys(rule.text(study.space) for rule in rules))
