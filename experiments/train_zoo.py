@@ -68,6 +68,10 @@ GROUPS: dict[str, FleetPlan] = {
     "original-dqn": _ORIGINAL,
     "small-medium-dqn-extended": _SMALL_MEDIUM.extended_training(),
     "original-dqn-extended": _ORIGINAL.extended_training(),
+    "small-medium-capsules-dqn-extended": replace(
+        _SMALL_MEDIUM, environments=_levels("Small", "Medium")
+    ).extended_training(),
+    "original-capsules-dqn-extended": replace(_ORIGINAL, environments=_levels("Original")).extended_training(),
     "small-medium-ppo": replace(_ppo("Small", 2.5), environments=_levels("Small", "Medium")),
     "roads-dqn": _ROADS,
     "roads-dqn-extended": _ROADS.extended_training(),
