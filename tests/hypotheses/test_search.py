@@ -27,11 +27,13 @@ from legible.hypotheses.responses import RecordedStates, respond
 from legible.hypotheses.search import (
     DRAWN,
     EQUAL,
+    FEW_ENDS,
     FIRST_LOOK,
+    FIRST_LOOK_OF_FEW,
     LARGER_LOT,
     LOT,
     LOWEST,
-    LOWEST_OF_EQUAL,
+    LOWEST_OF_FEW,
     SMALL_LOT,
     SPENT,
     SPENT_ON_RUNGS,
@@ -209,8 +211,10 @@ def test_rungs_are_lower_where_the_budget_is_small() -> None:
     half = replace(given, experiences=episodes, budget=round(128 * 24 * 100 / 0.18))
     assert [rung.changes for rung in rungs_for(half)] == [12, 48, 192, 768]
     assert [rung.changes for rung in rungs_for(replace(half, budget=0))] == [6, 24, 96, 384]
-    equal = replace(half, experiences=replace(episodes, returns=np.zeros_like(episodes.returns)), budget=0)
-    assert [rung.changes for rung in rungs_for(equal)] == [3, 12, 48, 192]
+    for ends, lowest in ((1, 3), (FEW_ENDS, 3), (FEW_ENDS + 1, 6)):
+        returns = (np.arange(len(episodes.returns)) % ends).astype(np.float64)
+        repeated = replace(half, experiences=replace(episodes, returns=returns), budget=0)
+        assert [rung.changes for rung in rungs_for(repeated)] == [lowest, 4 * lowest, 16 * lowest, 64 * lowest]
 
 
 def test_steps_to_spare_go_to_all_that_is_not_known_to_lose() -> None:
@@ -239,18 +243,18 @@ def test_longer_rules_are_drawn_where_no_short_one_gains_anything() -> None:
 
 def test_all_short_rules_are_tried_before_longer_ones_are_drawn() -> None:
     """The first round is enough for some of them only; then come several that are said together."""
-    given = known(4500, most_conditions=2)
+    given = known(5000, most_conditions=2)
     source, tried = searched(given), list[RuleSet]()
     found = next(source)
     while isinstance(found, Trial):
         tried += found.rule_sets if found.changes == rungs_for(given)[0].changes else []
         found = source.send([MeasuredEffect(0.0, 0.5, 0.5, 20, 40, 20) for _ in found.rule_sets])
-    kinds = [(max(map(len, one.rules)), len(one)) for one in tried]
-    assert [kind for i, kind in enumerate(kinds) if kind not in kinds[:i]] == [(0, 1), (1, 1), (1, 2), (2, 1)]
-    assert kinds == sorted(kinds)
-    first = [one for one in Search(given).first() if one.clauses[0][0]]
-    assert kinds.count((1, 1)) == len(first)
-    assert 20 * len(first) > SPENT[0] / SPENT[1] * SPENT_ON_RUNGS[0] * 4500  # more than the first round has
+    kinds = [(max(map(len, one.rules)), len(one)) for one in tried]  # conditions, and rules said together
+    assert list(dict.fromkeys(kinds)) == [(0, 1), (1, 1), (1, 2), (2, 1)]
+    first = Search(given).first()
+    assert kinds.index((1, 2)) == len(first)
+    assert 20 * len(first) > SPENT[0] / SPENT[1] * SPENT_ON_RUNGS[0] * 5000  # more than the first round has
+    assert (1, 1) in kinds[len(first) :]  # what differs from others only in states never seen
 
 
 def test_what_is_said_together_by_hand() -> None:
@@ -281,6 +285,21 @@ def test_one_of_several_rules_is_left_out_step_by_step() -> None:
     assert {one.rule_set.text(space) for one in around} == {"+Brake <- gap <= 2", "+Keep <- gap > 2"}
 
 
+def test_what_differs_only_in_states_never_seen_is_tried_again() -> None:
+    """Both features tell the two states apart; a third state may do so differently."""
+    space = FeatureSpace.of(["gap", "speed"], ["Brake", "Go"])
+    made = search_of(space, [[1.0, 1.0], [3.0, 3.0]], [[0.0, 1.0]] * 2, cuts=[2.0])
+    first = {one.rule_set.text(space) for one in made.first()}
+    again = {one.rule_set.text(space) for one in made.again(99)}
+    everything = {
+        f"{head} <- {condition}" for head in ("+Brake", "-Go") for condition in ("gap <= 2", "gap > 2", "true")
+    }
+    everything |= {text.replace("gap", "speed") for text in everything}
+    assert first | again == everything
+    assert not first & again
+    assert len(first) == 3  # braking below, above and throughout
+
+
 def search_of(space: FeatureSpace, states: list[list[float]], scores: list[list[float]], cuts: list[float]) -> Search:
     """A search that knows one episode."""
     n = len(states)
@@ -295,7 +314,7 @@ def search_of(space: FeatureSpace, states: list[list[float]], scores: list[list[
         success=np.full(1, np.nan),
         space=space,
     )
-    mining = Mining((), space, Intervals.from_cuts([cuts]), None, 0, {})
+    mining = Mining((), space, Intervals.from_cuts([cuts] * len(space)), None, 0, {})
     return Search(SourceInput(ALWAYS_RIGHT, seen, mining, search=SearchSettings(most_changed=1.0)))
 
 
@@ -339,5 +358,6 @@ def test_the_numbers_of_the_search() -> None:
     """Whoever changes one of them looks at the tables of experiments/search_table.py again."""
     assert (LOT, LARGER_LOT, SMALL_LOT, DRAWN, EQUAL) == (256, 64, 16, 2048, 0.95)
     assert (SPENT, SPENT_ON_RUNGS) == ((0.45, 0.75, 0.9, 1.0), (0.4, 0.6, 0.8, 1.0))
-    assert (FIRST_LOOK, LOWEST, LOWEST_OF_EQUAL) == (256, 0.25, 0.125)
+    assert (FIRST_LOOK, LOWEST) == (256, 0.25)
+    assert (FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_OF_FEW) == (8, 1024, 0.125)
     assert (MOST_CLIMBING, USUAL_EFFECT, UNSEEN_CHANGES, SAME) == (1 / 3, 0.05, 4, 0.85)

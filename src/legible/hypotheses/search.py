@@ -3,8 +3,9 @@
 Mined rules say what a policy already does somewhere. Searched ones are made of the features alone: every choice,
 enforced or blocked, always or where one condition holds, and mined rules without one of their conditions; then, of the
 best, longer, shorter, wider and narrower ones. Where nothing gains, all of the first are tried, then some that speak of
-several choices together ("left below 3, right above"; "neither left nor right"), then longer ones that are drawn at
-random. What has conditions is generalised through the relations.
+several choices together ("left below 3, right above"; "neither left nor right"), then those that differ from others
+only in states that were never seen, then longer ones that are drawn at random. What has conditions is generalised
+through the relations.
 
 What needs no playing comes first: a rule set that would change hardly any recorded state, or most of them, or nearly
 the same ones in the same way as another, is not played. What is left is tried in lots, on seeds that nothing else is
@@ -42,9 +43,10 @@ SPENT = (0.45, 0.75, 0.9, 1.0)
 # How much of a round's budget may be spent after each rung.
 SPENT_ON_RUNGS = (0.4, 0.6, 0.8, 1.0)
 # A first look at so many candidates is worth more than a longer one at few: the rungs are lower where the budget is not
-# enough for it, down to a quarter; down to an eighth where no return differs from another, so that one that does is no
-# luck.
-FIRST_LOOK, LOWEST, LOWEST_OF_EQUAL = 256, 0.25, 0.125
+# enough for it, down to a quarter; down to an eighth where episodes repeat each other, so that one that differs is no
+# luck: where there are no more than a few ways in which they end. Then it is worth a look at more candidates, too.
+FIRST_LOOK, LOWEST = 256, 0.25
+FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_OF_FEW = 8, 1024, 0.125
 DRAWN = 2048  # rules that are said together, and longer ones, that are drawn where no short one gains anything
 LOOKED_AT = 16  # candidates that are made for each that the budget is enough for; of more some are drawn
 Clauses = tuple[Clause, ...]
@@ -70,6 +72,7 @@ class Search:
         self._seen: set[int] = set()
         self._changed = SeenStates(EQUAL)
         self._made: set[Clauses] = set()
+        self._same: list[Clauses] = []
 
     def first(self, most: int | None = None) -> list[Candidate]:
         """Return rules without conditions, then the mined ones, those without a condition, and all with one.
@@ -117,6 +120,14 @@ class Search:
         blocked = islice((some for size in sizes for some in combinations(choices, size)), most)
         return [tuple(((), ("-", a)) for a in some) for some in blocked]
 
+    def again(self, most: int) -> list[Candidate]:
+        """Return candidates that change the recorded states as others did that were made before, of so many.
+
+        A policy that has left the states that it was stuck in comes to others, in which they differ.
+        """
+        self._made.difference_update(self._same)
+        return self._candidates(self._same, most, once=False)
+
     def drawn(self, count: int) -> list[Candidate]:
         """Return candidates with two and more conditions that hold in a recorded state, drawn at random, of so many.
 
@@ -148,8 +159,8 @@ class Search:
 
         return self._candidates((some for c in best for some in clauses(c.clauses)), most)
 
-    def _candidates(self, clauses: Iterable[Clauses], most: int | None = None) -> list[Candidate]:
-        """Make candidates that change some of the recorded states, but not as others do that were made before.
+    def _candidates(self, clauses: Iterable[Clauses], most: int | None = None, *, once: bool = True) -> list[Candidate]:
+        """Make candidates that change some of the recorded states, if `once` not as others do that were made before.
 
         To generalise a rule and to see what it would change takes time: of more than `most` some are drawn.
         """
@@ -160,7 +171,7 @@ class Search:
         kept = [(some, made) for some, made in zip(new, self._generalised(new), strict=True) if len(made)]
         candidates = []
         for start in range(0, len(kept), 1024):  # a part at a time, because the changed states take room
-            candidates += self._of_use(kept[start : start + 1024])
+            candidates += self._of_use(kept[start : start + 1024], once=once)
         return self._in_turn(candidates)
 
     def _generalised(self, clauses: Sequence[Clauses]) -> list[RuleSet]:
@@ -177,7 +188,7 @@ class Search:
             made.append(sets[0] if len(sets) == 1 else reduce(or_, sets))
         return made
 
-    def _of_use(self, made: Sequence[tuple[Clauses, RuleSet]]) -> list[Candidate]:
+    def _of_use(self, made: Sequence[tuple[Clauses, RuleSet]], *, once: bool) -> list[Candidate]:
         responses = respond([rule_set for _, rule_set in made], self._states, negative_first=self._known.negative_first)
         found = []
         for i, (clauses, rule_set) in enumerate(made):
@@ -186,11 +197,14 @@ class Search:
             # Acting in one way throughout, or leaving nothing to the policy, changes much.
             is_single = len(clauses) == 1 and clauses[0][0]
             most = self._most_changed if is_single else self._known.most_changed
-            if digest in self._seen or not self._settings.least_changed <= share <= most:
+            if not self._settings.least_changed <= share <= most:
+                continue
+            if once and digest in self._seen:
+                self._same.append(clauses)
                 continue
             self._seen.add(digest)
             made_of = Candidate(clauses, rule_set, np.packbits(responses.changed[i]), float(responses.losses[i]))
-            if self._changed.add(made_of):
+            if not once or self._changed.add(made_of):
                 found.append(made_of)
         return found
 
@@ -208,7 +222,7 @@ def searched(known: SourceInput) -> Hypotheses:
     ladder = Ladder(float(known.experiences.returns.std()), known.most_changed)
     rounds = SPENT[: known.search.most_conditions]
     climb = _Climb(ladder, rungs_for(known), float(known.experiences.lengths.mean()))
-    begun, left, further = 0.0, list[Candidate](), [search.together, search.drawn]
+    begun, left, further = 0.0, list[Candidate](), [search.together, search.again, search.drawn]
     for allowed in (share / rounds[-1] for share in rounds):
         budget = [known.budget * (begun + share * (allowed - begun)) for share in SPENT_ON_RUNGS]
         if begun == 0.0:
@@ -232,8 +246,9 @@ def rungs_for(known: SourceInput) -> tuple[Rung, ...]:
     """Return the rungs that a budget is enough for: lower ones where it is small and episodes are long."""
     seen, first_look = known.experiences, known.budget * SPENT[0] * SPENT_ON_RUNGS[0]
     candidates = first_look / (RUNGS[0].changes * float(seen.lengths.mean()))
-    lowest = LOWEST if np.ptp(seen.returns) > 0.0 else LOWEST_OF_EQUAL
-    scale = min(1.0, max(lowest, candidates / FIRST_LOOK))
+    ends = set(zip(seen.returns.tolist(), seen.lengths.tolist(), strict=True))
+    wanted, lowest = (FIRST_LOOK, LOWEST) if len(ends) > FEW_ENDS else (FIRST_LOOK_OF_FEW, LOWEST_OF_FEW)
+    scale = min(1.0, max(lowest, candidates / wanted))
     return tuple(Rung(round(scale * rung.changes), rung.seeds) for rung in RUNGS)
 
 

@@ -502,6 +502,23 @@ def _with_number(words: Sequence[str], i: int) -> str:
     return f"{words[i - 1]} {word}" if i and word.isdecimal() else word
 
 
+def _without_beginning(texts: list[str]) -> list[str]:
+    """Leave out the words that all texts begin with, but for an article or a word that a number belongs to.
+
+    >>> _without_beginning(["the cart to the left", "the cart to the right"]), _without_beginning(["it up", "it down"])
+    (['the left', 'the right'], ['up', 'down'])
+    >>> _without_beginning(["torque -1", "torque +1"])
+    ['torque -1', 'torque +1']
+    """
+    words = [text.split(" ") for text in texts]
+    count = min(map(len, words)) - 1
+    while count and any(one[:count] != words[0][:count] for one in words):
+        count -= 1
+    if count and (words[0][count - 1] in ("a", "an", "the") or not all(one[count][0].isalpha() for one in words)):
+        count -= 1
+    return [" ".join(one[count:]) for one in words]
+
+
 def action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int, str]:
     """Short words for actions that are told side by side: "north" and "east" where the words are "go north", "go east".
 
@@ -513,5 +530,5 @@ def action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int, str]:
     verbs = {_split_verb(label)[0] for label in labels.values()}
     rests = {action: _split_verb(label)[1].strip() for action, label in labels.items()}
     if len(verbs) == 1 and all(rests.values()) and len(labels) > 1 and not any(map(_PREPOSITION.match, rests.values())):
-        return rests
+        return dict(zip(rests, _without_beginning(list(rests.values())), strict=True))
     return {action: gerund(label) for action, label in labels.items()}
