@@ -56,7 +56,7 @@ def test_the_front_as_rows_in_the_sign_of_the_objective() -> None:
 
 
 def test_steps_are_told_by_the_rule_they_come_from() -> None:
-    """What was generalised is told by its source, what was not by its first rule."""
+    """What was generalised is told by its source, what was not by all its rules."""
     settings = ImprovementSettings(episodes=8, final_episodes=4)
     drawn = DrawnPlay({rule(0): always(5)})
     found = improve(SETUP, evaluation_of([rule_set(0)]), seed=0, settings=settings, run=drawn)
@@ -67,7 +67,10 @@ def test_steps_are_told_by_the_rule_they_come_from() -> None:
         Step(RuleSet((rule(1), rule(2), rule(3))), 2.0, 0.75, accepted=False, is_removal=True),
     )
     rows = replace(found, steps=steps).to_rows(space)
-    assert [(row["rule"], row["rules"]) for row in rows] == [("-Go <- x > -1", 2), ("-Go <- x > -2", 3)]
+    assert [(row["rule"], row["rules"]) for row in rows] == [
+        ("-Go <- x > -1", 2),
+        ("-Go <- x > -2; -Go <- x > -3; -Go <- x > -4", 3),
+    ]
     assert [(row["mean"], row["error"]) for row in rows] == [(1.0, 0.5), (2.0, 0.75)]
     assert [(row["accepted"], row["removal"]) for row in rows] == [(True, False), (False, True)]
     assert rows[0]["changed"] == 0.25

@@ -131,6 +131,8 @@ def test_the_plans_are_the_papers() -> None:
         "original-dqn": 10,
         "small-medium-dqn-extended": 20,
         "original-dqn-extended": 10,
+        "small-medium-capsules-dqn-extended": 10,
+        "original-capsules-dqn-extended": 5,
         "small-medium-ppo": 10,
         "original-ppo": 5,
         "small-ppo-extended": 5,
