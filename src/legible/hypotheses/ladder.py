@@ -42,11 +42,13 @@ USUAL_EFFECT = 0.05
 UNSEEN_CHANGES = 4
 """So many changed episodes are counted with that have not been seen, as large as returns differ."""
 SAME = 0.85
-"""Two rule sets with the same head whose changed states overlap by more than this do nearly the same."""
+"""Two rule sets with the same heads whose changed states overlap by more than this do nearly the same."""
 
 Head = tuple[Polarity, int]
 Clause = tuple[Body, Head]
 """What a rule asks and what it says."""
+Clauses = tuple[Clause, ...]
+"""Rules that are tried together, mostly one."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Candidate:
         What the policy thinks that it costs, see `legible.hypotheses.responses.Responses`.
     """
 
-    clauses: tuple[Clause, ...]
+    clauses: Clauses
     rule_set: RuleSet
     changed: NDArray[np.uint8]
     loss: float

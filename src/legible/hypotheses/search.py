@@ -10,9 +10,9 @@ through the relations.
 What needs no playing comes first: a rule set that would change hardly any recorded state, or most of them, or nearly
 the same ones in the same way as another, is not played. What is left is tried in lots, on seeds that nothing else is
 judged on, and the best of them on more and more (`legible.hypotheses.ladder`), round after round, until the budget of
-environment steps is spent. Where a small space of rules leaves steps over, more of what did well is tried on more
-seeds. Then the best ones that differ are proposed: they are tested like all other rule sets, on
-seeds that the search has not seen.
+environment steps is spent. Where a small space of rules leaves steps over, all that is not known to lose is tried on
+more seeds. Then the best ones that differ are proposed: they are tested like all other rule sets, on seeds that the
+search has not seen.
 
 - `searched`: the source; `Search`: makes candidates; `rungs_for`: the rungs that a budget is enough for.
 """
@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from legible.hypotheses.ladder import RUNGS, Candidate, Clause, Head, Ladder, Rung, SeenStates
+from legible.hypotheses.ladder import RUNGS, Candidate, Clause, Clauses, Head, Ladder, Rung, SeenStates
 from legible.hypotheses.responses import RecordedStates, respond
 from legible.hypotheses.source import Hypotheses, MeasuredEffect, Proposal, SourceInput, Trial, register_source
 from legible.hypotheses.vocabulary import Body, Vocabulary
@@ -49,8 +49,7 @@ FIRST_LOOK, LOWEST = 256, 0.25
 FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_OF_FEW = 8, 1024, 0.125
 DRAWN = 2048  # rules that are said together, and longer ones, that are drawn where no short one gains anything
 LOOKED_AT = 16  # candidates that are made for each that the budget is enough for; of more some are drawn
-Clauses = tuple[Clause, ...]
-EQUAL = 0.95  # of two rule sets with the same head whose changed states overlap by more than this one is played
+EQUAL = 0.95  # of two rule sets with the same heads whose changed states overlap by more than this one is played
 
 
 class Search:

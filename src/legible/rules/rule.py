@@ -293,8 +293,13 @@ class RuleSet:
         """One rule a line."""
         return "\n".join(rule.text(space) for rule in self.rules)
 
+    @property
+    def stated(self) -> tuple[Rule, ...]:
+        """The rules that say it in short: the one that they generalise; all of them, where there is none."""
+        return self.rules if self.source is None else (self.source,)
+
     def short_text(self, space: FeatureSpace) -> str:
-        """The rule that they generalise; all of them on one line, where there is none.
+        """The rules that say it in short, on one line.
 
         >>> space = FeatureSpace.of(["gap"], ["Brake", "Go"])
         >>> rules = (parse_rule("+Brake <- gap <= 2", space), parse_rule("+Go <- gap > 2", space))
@@ -303,7 +308,7 @@ class RuleSet:
         >>> RuleSet(rules, rules[1]).short_text(space)
         '+Go <- gap > 2'
         """
-        return "; ".join(rule.text(space) for rule in ((self.source,) if self.source else self.rules))
+        return "; ".join(rule.text(space) for rule in self.stated)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -306,6 +306,5 @@ def are_confirmed_kept(study: Study, evaluation: Evaluation) -> bool:
 
 
 def _confirmed_texts(study: Study, evaluation: Evaluation) -> list[str]:
-    found = [verdict.rule_set for verdict in evaluation.confirmed]
-    rules = [rule for one in found for rule in ((one.source,) if one.source else one.rules)]
+    rules = [rule for verdict in evaluation.confirmed for rule in verdict.rule_set.stated]
     return list(dict.fromkeys(rule.text(study.space) for rule in rules))
