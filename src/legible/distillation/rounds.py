@@ -153,13 +153,17 @@ class Learner:
         self._observations, self._labels = observations[kept], labels.rows(kept)
 
     def learn(self, number: int, on_step: Callable[[int], None]) -> None:
-        """Take the gradient steps of a round; `on_step` is told how many there were in all rounds."""
+        """Take the gradient steps of a round, smaller and smaller; `on_step` is told how many there were in all rounds.
+
+        A network after steps of full size does by chance what it does where two choices are nearly as good.
+        """
         assert self._labels is not None
         settings = self._settings
         rng = np.random.default_rng([self._seed % 2**64, number])
         weights = draw_weights(self._labels.changed, settings.changed_weight).cumsum()
         with one_thread():
             for step in range(settings.steps):
+                self._optimiser.param_groups[0]["lr"] = settings.learning_rate * (1.0 - step / settings.steps)
                 rows = np.searchsorted(weights, rng.random(settings.batch) * weights[-1], side="right")
                 loss = self._loss(np.minimum(rows, len(weights) - 1))
                 self._optimiser.zero_grad()

@@ -415,7 +415,7 @@ class DistillationSettings:
     most_states: Annotated[int, "States that are learned from, at most; the oldest go first."] = 500_000
     steps: Annotated[int, "Gradient steps of every round."] = 1000
     batch: Annotated[int, "States in every gradient step."] = 256
-    learning_rate: Annotated[float, "Adam's learning rate."] = 5e-4
+    learning_rate: Annotated[float, "Adam's learning rate at the beginning of a round; it falls to 0 in it."] = 5e-4
     changed_weight: Annotated[
         float,
         "How many times as often, at most, states are drawn in which the rules change what is done, until they are "
