@@ -22,7 +22,7 @@ def test_values_where_no_rule_decides_stay() -> None:
     chosen, changed = torch.tensor([0]), torch.tensor([False])
     assert float(values_loss(own, own, chosen, changed, 2.0)) == 0.0  # it leads by as much as before
     moved = torch.tensor([[5.0, 6.5]])
-    assert float(values_loss(moved, own, chosen, changed, 2.0)) == pytest.approx(1.0 / 2 + (1.5 + 0.5) / 2)
+    assert float(values_loss(moved, own, chosen, changed, 2.0)) == pytest.approx(0.1 * (1.0 / 2) + (1.5 + 0.5) / 2)
 
 
 def test_log_probabilities() -> None:

@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812 (torch's own name for it)
 
 # How much it counts that Q-values stay what they were, beside what is done.
-_KEEP_VALUES = 1.0
+_KEEP_VALUES = 0.1
 # A rule's choice is the best by this part of what a usual decision hangs on: more would move decisions beside it.
 _LEAD = 0.3
 # How much the most likely choice counts, beside all probabilities.
