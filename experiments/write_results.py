@@ -48,8 +48,8 @@ beside the mined rules, compositions of all that helps; on the road `--preset qu
 composition that may change at most a fifth of the actions. `python -m experiments.search_table` makes the
 [records](search) and [the same table with a line for each policy](search/table.md). Every composition is quoted from
 seeds that chose nothing; the interval is that of the mean over policies; "worst tenth" is its change. Minutes of the
-road's rows were taken on a busy machine. The roundabout's studies also tried each choice throughout, which the search
-did not do when the other rows were made.
+road's rows were taken on a busy machine. Each choice throughout was tried in roundabout, merge and intersection; the
+search did not do that yet when the other rows were made.
 
 """
 
