@@ -22,6 +22,8 @@ import steering_world
 from flawed_network import save_flawed_network
 from legible import GuidedPolicy, LegibleError, distil, load_policy
 from legible.distillation import distil_policy, write_network
+from legible.distillation.rounds import Learner
+from legible.distillation.teacher import Teacher
 from legible.engines import InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.features import Feature, FeatureSpace, cut_choices
@@ -77,6 +79,16 @@ def test_where_rules_change_nothing_values_stay_about_what_they_were(flawed) -> 
     found = distil_policy(policy, WORLD, settings=SMALL, play=PLAY)
     right = np.array([[0, 1, 0, 0, 0.0], [0, 1, 1, 0, 0.5]], np.float32)
     np.testing.assert_allclose(found.policy.scores(right), policy.network.scores(right), atol=0.4)
+
+
+def test_steps_shrink_within_a_round_and_begin_anew_in_the_next(flawed) -> None:
+    settings = replace(SMALL, steps=4, learning_rate=1.0)
+    learner = Learner(Teacher(guided(flawed)), settings, 0, greedy=True)
+    learner.see(np.eye(5, dtype=np.float32))
+    rates: list[float] = []
+    for number in (1, 2):
+        learner.learn(number, lambda _: rates.append(learner.learning_rate))
+    assert rates == [1.0, 0.75, 0.5, 0.25] * 2
 
 
 def test_the_same_seed_gives_the_same_network_to_the_bit_wherever_it_is_played(flawed) -> None:

@@ -163,13 +163,22 @@ class Learner:
         weights = draw_weights(self._labels.changed, settings.changed_weight).cumsum()
         with one_thread():
             for step in range(settings.steps):
-                self._optimiser.param_groups[0]["lr"] = settings.learning_rate * (1.0 - step / settings.steps)
+                self.learning_rate = settings.learning_rate * (1.0 - step / settings.steps)
                 rows = np.searchsorted(weights, rng.random(settings.batch) * weights[-1], side="right")
                 loss = self._loss(np.minimum(rows, len(weights) - 1))
                 self._optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]  # PyTorch's
                 self._optimiser.step()
                 on_step((number - 1) * settings.steps + step + 1)
+
+    @property
+    def learning_rate(self) -> float:
+        """How large gradient steps are at the moment."""
+        return float(self._optimiser.param_groups[0]["lr"])
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self._optimiser.param_groups[0]["lr"] = value
 
     def _loss(self, rows: NDArray[np.intp]) -> torch.Tensor:
         assert self._observations is not None
