@@ -443,7 +443,7 @@ def _row_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
         if len(means) == len(records):
             facts[name] = {"mean": float(means.mean()), "steps": steps or 0.0}
     mended = [record["mended_against_distilled"] for record in records if record["mended_against_distilled"]]
-    facts["rounds_better"] = sum(effect["low"] > 0 for effect in mended)
+    facts |= {"rounds_better": sum(effect["low"] > 0 for effect in mended), "rounds_of": len(mended)}
     pairs = [("extended", "mended"), ("extended", "distilled"), ("extended with rules", "extended")]
     pairs += [(name, "zoo's extended") for name in ("distilled", "extended with rules")]
     return facts | {f"{a} less {b}": _less(records, a, b) for a, b in pairs if {a, b} <= facts.keys()}

@@ -32,8 +32,8 @@ from legible.play import Observations, on_rows, one_thread, stage_seeds
 from legible.policies import Policy, with_choices
 from legible.settings import DistillationSettings, PlaySettings
 
-# A rise of agreement that is worth a round.
-_RISE = 0.005
+# A rise of agreement that is worth a round: by this part of the states in which they differ.
+_RISE = 0.02
 Progress = Callable[[str, int, int], None]
 """Called as ``progress(stage, done, of)``."""
 
@@ -295,13 +295,12 @@ def agreement(teacher: Teacher, recorded: RecordedEpisodes) -> float:
 
 def has_settled(rounds: Sequence[SavedRound], patience: int) -> bool:
     """Whether neither return nor agreement rose for so many rounds."""
-    best, agreed, idle = -np.inf, -np.inf, 0
+    best, agreed, idle = -np.inf, 0.0, 0
     for saved in rounds:
         mean = float(np.nanmean(saved.returns))
-        rises = mean > best or saved.agreement > agreed + _RISE
-        best = max(best, mean)
-        agreed = saved.agreement if saved.agreement > agreed + _RISE else agreed
-        idle = 0 if rises else idle + 1
+        agrees_more = saved.agreement > agreed + _RISE * (1.0 - agreed)
+        idle = 0 if mean > best or agrees_more else idle + 1
+        best, agreed = max(best, mean), saved.agreement if agrees_more else agreed
     return idle >= patience
 
 
