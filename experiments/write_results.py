@@ -60,8 +60,9 @@ distilled from that, the best network of three rounds, and trained further ("zoo
 for as many steps as are told), without rules and with them. **±** is the standard error
 between policies, then come millions of environment steps: of the study, of study and distillation, of all rounds, of
 further training (with rules: without those of the study that found them). "Gain kept" is that of distilled over that of
-guided; minutes are those of one core, for studies and networks. Rows and columns that are missing have not been run;
-`experiments/networks.sh` runs them, and goes on where it was stopped.
+guided; minutes are those of one core, for studies and networks. In brackets: of how many policies, where some have not
+been run; `experiments/networks.sh` runs what is missing, and goes on where it was stopped. Records say which version of
+the code made them: some of PAC-Man original came after gradient steps began to shrink within a round of distillation.
 
 """
 
