@@ -155,7 +155,7 @@ class Learner:
     def learn(self, number: int, on_step: Callable[[int], None]) -> None:
         """Take the gradient steps of a round, smaller and smaller; `on_step` is told how many there were in all rounds.
 
-        A network after steps of full size does by chance what it does where two choices are nearly as good.
+        After steps of full size the last batches would decide between choices that are nearly as good.
         """
         assert self._labels is not None
         settings = self._settings
