@@ -1,9 +1,8 @@
 """Networks without rules: base, guided, distilled, mended in three rounds, trained for longer, for the zoo's policies.
 
-``python -m experiments.network_table --cores 16 --minutes 9 --scratch /tmp/networks`` runs jobs side by side and stops
-after some minutes; given again it goes on. Five PPO policies of PAC-Man small are mended in three rounds, with several
-processes each; all others are first studied and distilled once, on one core each. A policy that is done leaves a record
-in ``--out``, its rules and networks in ``--networks``. ``--only 'PacmanSmall-ppo-*'`` picks policies.
+``python -m experiments.network_table --cores 16 --minutes 9 --scratch /tmp/networks --out /tmp/records`` mends policies
+in three rounds, one core each, and stops after some minutes; given again it goes on. A policy that is done leaves a
+record in ``--out``, its rules and networks in ``--networks``. ``--only 'PacmanSmall-ppo-*'`` picks policies.
 
 ``--trained ZOO`` plays policies that were trained further (``python -m experiments.train_zoo``) on the same seeds, and
 adds them to the records. ``--pack FILE`` packs what is not done yet, to go on elsewhere. ``--table`` prints the table
@@ -17,11 +16,8 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import os
-import resource
 import shutil
 import signal
-import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Sequence
@@ -32,8 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.side_by_side import run_side_by_side
 from experiments.table_cells import interval_ends
-from legible.engines import Engine, InProcess, LocalProcesses
+from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, resolve_names
 from legible.evaluation import Sample
 from legible.evaluation.statistics import Effect, paired
@@ -62,12 +59,10 @@ ROWS = (
     ("PacmanOriginal", "dqn"),
 )
 SEEDS = (0, 1, 2, 3, 4)
-MENDED = ("PacmanSmall", "ppo")  # these are mended in three rounds at once
-ROUNDS, PROCESSES, COUNTED = 3, 3, 2  # processes of such a job, and for how many cores they count: they wait often
+ROUNDS = 3
 COLUMNS = ("base", "guided", "distilled", "mended", "zoo's extended", "extended", "extended with rules")
 NOT_PACKED = ("unguided", "experiences.npz")  # large, and soon made again
 MOST_PACKED = 15_000_000
-LEAVE_SECONDS = 10.0
 MILLION = 1e6
 SEARCH_STEPS = 4_000_000  # fewer than a study takes by default: there are many studies
 QUICK = ("HighwayFast", "Roundabout")  # good drivers drive for a thousand steps: studied with this preset
@@ -77,12 +72,11 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Job:
-    """One policy of the zoo, and in how many rounds it is mended."""
+    """One policy of the zoo."""
 
     level: str
     algorithm: str
     seed: int
-    rounds: int
 
     @property
     def name(self) -> str:
@@ -99,26 +93,15 @@ class Job:
         """Where it plays."""
         return EnvironmentSpec(f"legible/{self.level}-v0")
 
-    @property
-    def processes(self) -> int:
-        """In how many processes its episodes are played."""
-        return PROCESSES if self.rounds > 1 else 1
-
-    @property
-    def cores(self) -> int:
-        """For how many cores it counts."""
-        return COUNTED if self.rounds > 1 else 1
-
     def is_done(self, out: Path) -> bool:
         """Whether its record is there."""
         file = out / f"{self.name}.json"
-        return file.exists() and int(read_json(file)["asked"]) >= self.rounds
+        return file.exists() and int(read_json(file)["asked"]) >= ROUNDS
 
 
 def all_jobs() -> list[Job]:
     """Every job, the most telling first."""
-    first = [Job(*row, seed, ROUNDS if row == MENDED else 1) for row in ROWS for seed in SEEDS]
-    return first + [Job(*row, seed, ROUNDS) for row in ROWS if row != MENDED for seed in SEEDS]
+    return [Job(*row, seed) for row in ROWS for seed in SEEDS]
 
 
 # --- One policy ------------------------------------------------------------------------------------------------------
@@ -127,7 +110,7 @@ def all_jobs() -> list[Job]:
 class Clock:
     """Seconds of processor time that the parts of a job took, added up over all times that it was begun.
 
-    It is told how far the work is, as `legible.study.running.Progress`; what workers took is known at the end only.
+    It is told how far the work is, as `legible.study.running.Progress`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -143,9 +126,7 @@ class Clock:
 
     def keep(self) -> None:
         """Write it down."""
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         self("end", 0, 0)
-        self.seconds["workers"] = self.seconds.get("workers", 0.0) + used.ru_utime + used.ru_stime
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_json(self._path, self.seconds)
 
@@ -159,16 +140,15 @@ def make_record(job: Job, folder: Path, settings: StudySettings, networks: Path 
     """Mend a policy, and play everything that the table needs on the same seeds."""
     clock = Clock(folder / "seconds.json")
     signal.signal(signal.SIGTERM, lambda *_: clock.keep_and_leave())
-    engine: Engine = LocalProcesses(job.processes) if job.processes > 1 else InProcess()
     mending = mend(
         folder / "mending",
         job.environment,
         job.policy,
-        rounds=job.rounds,
+        rounds=ROUNDS,
         seed=SEED,
         settings=settings,
         reports=False,
-        engine=engine,
+        engine=InProcess(),
         progress=_telling(job, folder, clock, networks),
     )
     clock.keep()
@@ -179,15 +159,13 @@ def make_record(job: Job, folder: Path, settings: StudySettings, networks: Path 
         "distilled": first.steps,
         "mended": sum(one.steps for one in mending.rounds),
     }
-    if job.rounds == 1:
-        del results["mended"], steps["mended"]
     _keep_networks(job, folder, networks)
     return {
         "name": job.name,
         "level": job.level,
         "algorithm": job.algorithm,
         "policy": job.policy,
-        "asked": job.rounds,
+        "asked": ROUNDS,
         "rules": [found.rules for found in mending.rounds],
         "confirmed": [len(found.confirmed) for found in mending.rounds],
         "came_back": [len(found.came_back) for found in mending.rounds],
@@ -198,9 +176,9 @@ def make_record(job: Job, folder: Path, settings: StudySettings, networks: Path 
         "figures": {name: _figure(result) for name, result in results.items()},
         "against_base": {name: _effect(result, results["base"]) for name, result in results.items() if name != "base"},
         "rounds": [_effect(result, mending.results[0]) for result in mending.results[1:]],
-        "mended_against_distilled": _effect(results["mended"], results["distilled"]) if job.rounds > 1 else None,
+        "mended_against_distilled": _effect(results["mended"], results["distilled"]),
         "steps": steps,
-        "seconds": {**clock.seconds, "processes": job.processes},
+        "seconds": clock.seconds,
         "settings": asdict(settings),
         "code": code_version(),
         "processor": processor_name(),
@@ -275,7 +253,7 @@ def _effect(result: UnitResult, base: UnitResult) -> dict[str, Any]:
 
 def add_trained(record: dict[str, Any], zoo: Path) -> bool:
     """Add policies that were trained further to a record; returns whether there are some."""
-    job = Job(record["level"], record["algorithm"], int(record["name"].rsplit("-", maxsplit=1)[-1]), 1)
+    job = Job(record["level"], record["algorithm"], int(record["name"].rsplit("-", maxsplit=1)[-1]))
     places = {"extended": "extended", "extended with rules": "rules"}
     files = {
         name: zoo / job.level / job.algorithm / f"{job.seed}-{ending}.safetensors" for name, ending in places.items()
@@ -296,45 +274,8 @@ def add_trained(record: dict[str, Any], zoo: Path) -> bool:
 # --- All of them -----------------------------------------------------------------------------------------------------
 
 
-def run_all(jobs: Sequence[Job], arguments: argparse.Namespace) -> None:
-    """Run jobs in processes of their own until all are done or time is up; the first ones have precedence."""
-    over = time.monotonic() + 60.0 * arguments.minutes
-    waiting = [job for job in jobs if not job.is_done(arguments.out)]
-    running: dict[Job, subprocess.Popen[bytes]] = {}
-    while (waiting or running) and time.monotonic() < over:
-        busy = {job.name for job in running}
-        free = arguments.cores - sum(job.cores for job in running)
-        job = next((job for job in waiting if job.name not in busy), None)
-        if job is not None and job.cores <= free:
-            waiting.remove(job)
-            running[job] = subprocess.Popen(_command(job, arguments))
-            continue
-        for job, process in list(running.items()):
-            if process.poll() is not None:
-                del running[job]
-                print(f"{job.name}: {'done' if process.returncode == 0 else 'failed'}", flush=True)
-        time.sleep(0.5)
-    for process in running.values():  # what they have done is kept
-        process.terminate()
-    for process in running.values():
-        try:
-            process.wait(LEAVE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    if waiting or running:
-        print(f"{len(waiting) + len(running)} jobs are left; give the command again.", flush=True)
-
-
-def _command(job: Job, arguments: argparse.Namespace) -> list[str]:
-    command = [sys.executable, "-m", "experiments.network_table", "--job", job.name, "--rounds", str(job.rounds)]
-    command += ["--preset", arguments.preset, "--scratch", str(arguments.scratch), "--out", str(arguments.out)]
-    return command if arguments.networks is None else [*command, "--networks", str(arguments.networks)]
-
-
 def run_job(job: Job, arguments: argparse.Namespace) -> None:
     """Make the record of one policy."""
-    if job.rounds == 1:
-        os.nice(5)
     preset = "quick" if arguments.preset == "default" and job.level in QUICK else arguments.preset
     chosen = None if preset == "default" else PRESETS[preset]()
     settings = replace(settings_for(job.environment, chosen), mistakes=MistakeSettings(when="never"))
@@ -474,22 +415,17 @@ def main() -> None:
     parser.add_argument("--trained", type=Path, help="a zoo with policies that were trained further")
     parser.add_argument("--pack", type=Path, help="file for what is not done")
     parser.add_argument("--table", action="store_true", help="print the table from the records alone")
-    parser.add_argument("--job", help=argparse.SUPPRESS)
-    parser.add_argument("--rounds", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    jobs = all_jobs()
     if arguments.table:
         print(table(load_records(arguments.out)), end="")
     elif arguments.trained:
         for record in load_records(arguments.out):
             if add_trained(record, arguments.trained):
                 write_json(arguments.out / f"{record['name']}.json", record)
-    elif arguments.job:
-        run_job(next(j for j in jobs if (j.name, j.rounds) == (arguments.job, arguments.rounds)), arguments)
     else:
-        chosen = [job for job in jobs if fnmatch.fnmatch(job.name, arguments.only)]
-        if arguments.minutes > 0:
-            run_all(chosen, arguments)
+        chosen = [job for job in all_jobs() if fnmatch.fnmatch(job.name, arguments.only)]
+        waiting = {job.name: (job, arguments) for job in chosen if not job.is_done(arguments.out)}
+        run_side_by_side(run_job, waiting, workers=arguments.cores, minutes=arguments.minutes)
         if arguments.pack:
             pack(chosen, arguments)
 
