@@ -20,6 +20,7 @@ from legible.errors import LegibleError
 from legible.evaluation.units import UnitResult
 from legible.guidance import GuidedPolicy
 from legible.mining import Mining
+from legible.policies import Policy, load_policy
 from legible.settings import (
     BaselineSettings,
     EvaluationSettings,
@@ -29,7 +30,8 @@ from legible.settings import (
     ReferenceSettings,
     StudySettings,
 )
-from legible.study import Study, UnitFiles, fingerprint_of
+from legible.study import Study, UnitFiles, fingerprint, fingerprint_of
+from legible.study.fingerprint import is_same_behaviour
 
 SETTINGS = StudySettings(
     sources="mined,yours",
@@ -357,6 +359,45 @@ def test_mining_survives_its_file(tmp_path, policy_file) -> None:
     assert loaded.rules == mining.rules
     assert loaded.to_rows() == mining.to_rows()
     np.testing.assert_array_equal(loaded.importance.weights, mining.importance.weights)
+
+
+def rounding_otherwise(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    """Let all answers of policies differ by a share of their size, as on another machine."""
+    answers = fingerprint._answers
+    differ = np.random.default_rng(1)
+
+    def elsewhere(policy: Policy, seen: np.ndarray) -> np.ndarray:
+        here = np.asarray(answers(policy, seen), np.float64)
+        return here * (1.0 + share * differ.uniform(-1.0, 1.0, here.shape))
+
+    monkeypatch.setattr(fingerprint, "_answers", elsewhere)
+
+
+def test_a_study_goes_on_where_the_last_digits_differ(tmp_path, policy_file, monkeypatch) -> None:
+    first = outcome(study(tmp_path, policy_file))
+    monkeypatch.setattr("legible.evaluation.units.play_in_slots", None)  # nothing is played again
+    monkeypatch.setattr("legible.study.collecting.collect_unit", None)
+    rounding_otherwise(monkeypatch, 1e-6)
+    made = study(tmp_path, policy_file)
+    assert made.fingerprint != fingerprint_of(load_policy(policy_file), WORLD)
+    assert outcome(made) == first
+
+
+def test_what_differs_by_more_than_rounding_is_another_policy(tmp_path, policy_file, monkeypatch) -> None:
+    study(tmp_path, policy_file)
+    rounding_otherwise(monkeypatch, 1e-3)
+    with pytest.raises(LegibleError, match="acts otherwise"):
+        study(tmp_path, policy_file)
+
+
+def test_fingerprints_are_compared_by_bits_or_by_their_numbers() -> None:
+    numbers = "10 1 2 3 0 0 0 0 5 4 3 2"
+    assert is_same_behaviour(f"abc {numbers}", f"abc {numbers[::-1]}")  # the bits are the same
+    assert is_same_behaviour(f"abc {numbers}", "def 10 1.00009 2 3 0 0 0 0 5 4 3 2")  # 0.00001 of a length of 10
+    assert not is_same_behaviour(f"abc {numbers}", "def 10 1.00011 2 3 0 0 0 0 5 4 3 2")
+    assert not is_same_behaviour(f"abc {numbers}", "def 10 1 2 3 0 0 0.001 0 5 4 3 2")  # there were no rewards
+    assert is_same_behaviour("abc", f"abc {numbers}")  # of an older version
+    assert not is_same_behaviour("abc", f"def {numbers}")
 
 
 def test_fingerprints_tell_policies_and_environments_apart() -> None:

@@ -25,6 +25,7 @@ from legible.features import FeatureSpace
 from legible.formatting import capitalise, confidence_interval, counted
 from legible.play import stage_seeds
 from legible.rules import Rule, RuleSet, describe_rule_briefly, representative_rule
+from legible.study.fingerprint import is_same_behaviour
 from legible.study.study import Study
 
 EPISODES = 500
@@ -232,7 +233,7 @@ def compare_studies(first: Study, second: Study, episodes: int = EPISODES) -> Co
     rules = [_told_apart(*pair) for pair in ((first, second), (second, first))]
     return Comparison(
         space=first.space,
-        is_same_policy=first.fingerprint == second.fingerprint,
+        is_same_policy=is_same_behaviour(first.fingerprint, second.fingerprint),
         episodes=episodes,
         base=(Sample.of(base[0]), Sample.of(base[1])),
         difference=_effect(base[0], base[1]),

@@ -1,6 +1,10 @@
 """A short text that changes when a policy or an environment behaves differently.
 
-- `fingerprint_of`: hashes what a policy says about the observations of a short random walk.
+- `fingerprint_of`: hashes what a policy says about the observations of a short random walk, and measures it.
+- `is_same_behaviour`: whether two of them stand for the same, up to rounding.
+
+Another processor or another version of a library rounds otherwise in the last digits. A study must not be refused there
+that was made here, so a fingerprint holds some numbers beside the hash.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from legible.policies.choices import as_shown
 from legible.study.running import run_within_limit
 
 PROBE_STEPS = 64
+_NUMBERS = 4  # of observations, of rewards and of answers
+_ROUNDING = 1e-5  # processors differ by about a hundredth of it in networks of single precision
 
 
 def fingerprint_of(
@@ -44,10 +50,32 @@ def fingerprint_of(
         what = f"the first steps in the environment, with seed {seed}"
         where = engine or LocalProcesses(1)
         observations, rewards = run_within_limit(where, _walk, environment, seed, time_limit, what)
+    answers = np.asarray(_answers(policy, observations), np.float32)
     digest = hashlib.sha256(observations.tobytes())
     digest.update(rewards.tobytes())
-    digest.update(np.asarray(_answers(policy, observations), np.float32).tobytes())
-    return digest.hexdigest()[:32]
+    digest.update(answers.tobytes())
+    numbers = [number for part in (observations, rewards, answers) for number in _measure(part)]
+    return " ".join([digest.hexdigest()[:32], *(f"{number:.8g}" for number in numbers)])
+
+
+def is_same_behaviour(first: str, second: str) -> bool:
+    """Whether two fingerprints stand for the same behaviour, up to rounding; those of older versions up to the bit."""
+    (digest, *some), (other_digest, *others) = first.split(" "), second.split(" ")
+    if digest == other_digest:
+        return True
+    if len(some) != 3 * _NUMBERS or len(others) != len(some):
+        return False
+    one, other = (np.array([float(number) for number in part]).reshape(3, -1) for part in (some, others))
+    return bool((np.abs(one - other) <= _ROUNDING * one[:, :1]).all())
+
+
+def _measure(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the length of a vector, and its products with random directions: they show any change."""
+    flat = np.asarray(values, np.float64).ravel()
+    scale = 1.0 + np.abs(flat[np.isfinite(flat)]).max(initial=0.0)
+    flat = np.nan_to_num(flat, nan=3.0 * scale, posinf=5.0 * scale, neginf=7.0 * scale)
+    directions = np.random.default_rng(0).standard_normal((_NUMBERS - 1, len(flat)))
+    return np.array([np.linalg.norm(flat), *(directions @ flat)])
 
 
 def _answers(policy: Policy, observations: Observations) -> NDArray[Any]:

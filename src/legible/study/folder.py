@@ -23,11 +23,13 @@ from legible.evaluation.units import RETURNS, Kept, R
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_arrays, read_json, sha256_of, write_arrays, write_json
 from legible.settings import StudySettings
+from legible.study.fingerprint import is_same_behaviour
 
 SCHEMA = 2
+BEHAVIOUR = "policy and environment"
 # What study.json says, and what each entry is.
 _KEPT: Mapping[str, type] = {
-    **{"environment": str, "arguments": dict, "wrappers": list, "policy and environment": str, "seed": int},
+    **{"environment": str, "arguments": dict, "wrappers": list, BEHAVIOUR: str, "seed": int},
     **{"settings": dict, "names": object, "relations": list, "rules": list, "veto": list, "about": dict},
 }
 _ABOUT: Mapping[str, type] = {"policy": str, "policy file": object, "lost arguments": list, "versions": dict}
@@ -270,8 +272,9 @@ def _differences(before: Any, now: Any, where: str = "") -> list[str]:
         return [d for key in keys for d in _differences(before.get(key), now.get(key), f"{where}.{key}".lstrip("."))]
     if before == now:
         return []
-    if where == "policy and environment":
-        return ["the policy or the environment acts otherwise than before"]
+    if where == BEHAVIOUR:
+        same = is_same_behaviour(str(before), str(now))
+        return [] if same else ["the policy or the environment acts otherwise than before"]
     if where in {"relations", "names"}:
         return [f"the {where} are others"]
     return [f"{where} was {before!r}, is now {now!r}"]

@@ -38,7 +38,15 @@ from legible.policies import Policy, UnclearPolicyError, load_policy, save_polic
 from legible.policies.policy_file import why_not_saved
 from legible.relations import RelationsText
 from legible.settings import StudySettings
-from legible.study.folder import RULES_FROM, StudyFolder, environment_of, names_text, read_names, survives_json
+from legible.study.folder import (
+    BEHAVIOUR,
+    RULES_FROM,
+    StudyFolder,
+    environment_of,
+    names_text,
+    read_names,
+    survives_json,
+)
 
 
 def load_policy_for(
@@ -142,7 +150,7 @@ class StudyInputs:
             "environment": self.environment.name,
             "arguments": arguments,
             "wrappers": list(self.environment.wrappers),
-            "policy and environment": self.fingerprint,
+            BEHAVIOUR: self.fingerprint,
             "seed": self.seed,
             "settings": self.settings.to_dict(),
             "names": None if self.names is None else hashlib.sha256(names_text(self.names).encode()).hexdigest(),

@@ -21,7 +21,7 @@ from legible.files import DamagedFileError, read_json, write_json
 from legible.play import STAGES, Experiences, Known, check_policy, on_rows
 from legible.policies import Policy, with_choices
 from legible.rules import gerund
-from legible.study.fingerprint import fingerprint_of
+from legible.study.fingerprint import fingerprint_of, is_same_behaviour
 from legible.study.inputs import found_again, load_policy_for
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class OtherPolicies:
                 )
             loaded = load_policy_for(self._study.environment, entry.source, typed=self._typed)
             policy = self._player(loaded)
-            if self._identify(policy) != entry.fingerprint:
+            if not is_same_behaviour(self._identify(policy), entry.fingerprint):
                 raise LegibleError(
                     f"{entry.source}: acts otherwise than when it was given as another policy; give it again "
                     f"(--other '{entry.name}={entry.source}')."

@@ -28,7 +28,7 @@ from legible.relations import share_cuts
 from legible.rules import Rule, parse_rule
 from legible.rules.rule import RuleError
 from legible.study.collecting import collect_in_units
-from legible.study.fingerprint import fingerprint_of
+from legible.study.fingerprint import fingerprint_of, is_same_behaviour
 from legible.study.folder import StudyFolder
 from legible.study.inputs import found_again, load_policy_for
 
@@ -251,7 +251,7 @@ class OtherRules:
                 "hold; only a program that has it can go on with the study."
             )
         policy = load_policy_for(study.environment, origin.file, typed=self._typed)
-        if _fingerprint(study, policy) != origin.fingerprint:
+        if not is_same_behaviour(_fingerprint(study, policy), origin.fingerprint):
             raise LegibleError(f"{origin.file}: acts otherwise than when it was given; rules were to be mined from it.")
         return policy
 

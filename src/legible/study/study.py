@@ -48,7 +48,7 @@ from legible.study.choices import cut_experiences, player_of, read_relations
 from legible.study.collecting import collect_in_units
 from legible.study.estimate import expected_episodes, settings_for
 from legible.study.explaining import ExplainsWeaknesses
-from legible.study.folder import StudyFolder
+from legible.study.folder import BEHAVIOUR, StudyFolder
 from legible.study.guided_file import guided_policy_of, is_guided_policy_saved, save_guided_policy
 from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
 from legible.study.looking import look_at_environment
@@ -165,6 +165,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
             features,
         )
         self._kept = self._folder.claim(inputs.identity(), inputs.about(), inputs.write)
+        self.fingerprint = self._kept[BEHAVIOUR]  # on another machine it differs in the last digits
         self._others = OtherPolicies(self, self._key, typed=typed)
         self.other_rules = OtherRules(self, others, typed=typed)
         self._done: dict[str, Any] = {}
