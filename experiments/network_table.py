@@ -65,6 +65,7 @@ NOT_PACKED = ("unguided", "experiences.npz")  # large, and soon made again
 MOST_PACKED = 15_000_000
 MILLION = 1e6
 SEARCH_STEPS = 4_000_000  # fewer than a study takes by default: there are many studies
+FULL = ("PacmanSmall", "ppo")  # these are mended with the settings that `legible mend` has by default
 QUICK = ("HighwayFast", "Roundabout")  # good drivers drive for a thousand steps: studied with this preset
 WORTH_KEEPING = 50.0  # smaller gains are too uncertain to say which share of them was kept
 SEED = 0
@@ -279,7 +280,7 @@ def run_job(job: Job, arguments: argparse.Namespace) -> None:
     preset = "quick" if arguments.preset == "default" and job.level in QUICK else arguments.preset
     chosen = None if preset == "default" else PRESETS[preset]()
     settings = replace(settings_for(job.environment, chosen), mistakes=MistakeSettings(when="never"))
-    if chosen is None:
+    if chosen is None and (job.level, job.algorithm) != FULL:
         settings = replace(settings, search=replace(settings.search, budget=SEARCH_STEPS))
     record = make_record(job, arguments.scratch / job.name, settings, arguments.networks)
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -344,15 +345,20 @@ def _digits(means: np.ndarray) -> int:
 
 
 def _last_cells(records: Sequence[dict[str, Any]]) -> list[str]:
-    gains = {
-        name: float(np.mean([record["against_base"][name]["mean"] for record in records]))
-        for name in ("guided", "distilled")
-    }
-    kept = f"{100 * gains['distilled'] / gains['guided']:.0f} %" if gains["guided"] > WORTH_KEEPING else "–"
+    share = _share_kept(records)
+    kept = "–" if share is None else f"{100 * share:.0f} %"
     mended = [record["mended_against_distilled"] for record in records if record["mended_against_distilled"]]
     better = f"{sum(effect['low'] > 0 for effect in mended)} of {len(mended)}" if mended else ""
     minutes = np.mean([processor_seconds(record) / 60.0 for record in records])
     return [kept, better, f"{minutes:.0f}"]
+
+
+def _share_kept(records: Sequence[dict[str, Any]]) -> float | None:
+    """The mean gain of distilled over that of guided; None where that is too small to say."""
+    guided, distilled = (
+        float(np.mean([record["against_base"][name]["mean"] for record in records])) for name in ("guided", "distilled")
+    )
+    return distilled / guided if guided > WORTH_KEEPING else None
 
 
 def network_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -378,7 +384,7 @@ def network_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _row_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"policies": len(records)}
+    facts: dict[str, Any] = {"policies": len(records), "kept": _share_kept(records)}
     for name in COLUMNS:
         means, steps = _column(records, name)
         if len(means) == len(records):

@@ -1,7 +1,8 @@
 """Write RESULTS.md and all tables from the records: ``python -m experiments.write_results``.
 
 - RESULTS.md is ``experiments/RESULTS.template.md`` with every figure filled in from `experiments.facts`.
-- ``experiments/results/README.md`` holds all tables, beside the paper's figures.
+- ``experiments/results/README.md`` holds all tables, beside the paper's figures; what it says of networks is
+  ``experiments/NETWORKS.template.md``.
 
 Nothing is run.
 """
@@ -20,6 +21,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "RESULTS.md"
 TABLES = HERE / "results" / "README.md"
 TEMPLATE = HERE / "RESULTS.template.md"
+NETWORKS = HERE / "NETWORKS.template.md"
 HEAD = """# All tables
 
 Made from the [records](records) by `python -m experiments.write_results`; [RESULTS.md](../../RESULTS.md) says what
@@ -53,19 +55,6 @@ search did not do that yet when the other rows were made.
 
 """
 
-NETWORKS_HEAD = """
-## Networks without rules
-Of every policy, on the same seeds, which chose nothing: as it is, guided by its study's rules, the network that was
-distilled from that, the best network of three rounds, and trained further ("zoo's extended": as long again; the others
-for as many steps as are told), without rules and with them. **±** is the standard error
-between policies, then come millions of environment steps: of the study, of study and distillation, of all rounds, of
-further training (with rules: without those of the study that found them). "Gain kept" is that of distilled over that of
-guided; minutes are those of one core, for studies and networks. In brackets: of how many policies, where some have not
-been run; `experiments/networks.sh` runs what is missing, and goes on where it was stopped. Records say which version of
-the code made them: some of PAC-Man original came after gradient steps began to shrink within a round of distillation.
-
-"""
-
 
 def plans() -> list[TablePlan]:
     """The plans of all tables."""
@@ -85,9 +74,8 @@ def tables_page() -> str:
         shown = table_from_records(plan, HERE / "results").to_markdown()
         parts.append(f"\n## {plan.name.capitalize()}: {plan.title}\n{shown}\n![{plan.title}]({plan.name}.png)\n")
     parts += [SEARCH_HEAD, search_table.row_table(search_table.load_records())]
-    networks = network_table.load_records(network_table.RESULTS)
-    if networks:
-        parts += [NETWORKS_HEAD, network_table.table(networks)]
+    networks = network_table.table(network_table.load_records(network_table.RESULTS))
+    parts.append(NETWORKS.read_text(encoding="utf-8").format_map({**facts(), "table": networks}))
     return "".join([*parts, OTHERS_HEAD, others_table.row_table(others_table.load_records())])
 
 
