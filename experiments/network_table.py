@@ -65,7 +65,7 @@ NOT_PACKED = ("unguided", "experiences.npz")  # large, and soon made again
 MOST_PACKED = 15_000_000
 MILLION = 1e6
 SEARCH_STEPS = 4_000_000  # fewer than a study takes by default: there are many studies
-FULL = ("PacmanSmall", "ppo")  # these are mended with the settings that `legible mend` has by default
+FULL = ("PacmanSmall", "ppo")  # these are mended with the budgets that `legible mend` has by default
 QUICK = ("HighwayFast", "Roundabout")  # good drivers drive for a thousand steps: studied with this preset
 WORTH_KEEPING = 50.0  # smaller gains are too uncertain to say which share of them was kept
 SEED = 0
@@ -347,8 +347,8 @@ def _digits(means: np.ndarray) -> int:
 def _last_cells(records: Sequence[dict[str, Any]]) -> list[str]:
     share = _share_kept(records)
     kept = "–" if share is None else f"{100 * share:.0f} %"
-    mended = [record["mended_against_distilled"] for record in records if record["mended_against_distilled"]]
-    better = f"{sum(effect['low'] > 0 for effect in mended)} of {len(mended)}" if mended else ""
+    mended = [record["mended_against_distilled"] for record in records]
+    better = f"{sum(effect['low'] > 0 for effect in mended)} of {len(mended)}"
     minutes = np.mean([processor_seconds(record) / 60.0 for record in records])
     return [kept, better, f"{minutes:.0f}"]
 
@@ -389,10 +389,9 @@ def _row_facts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
         means, steps = _column(records, name)
         if len(means) == len(records):
             facts[name] = {"mean": float(means.mean()), "steps": steps or 0.0}
-    mended = [record["mended_against_distilled"] for record in records if record["mended_against_distilled"]]
+    mended = [record["mended_against_distilled"] for record in records]
     facts |= {"rounds_better": sum(effect["low"] > 0 for effect in mended), "rounds_of": len(mended)}
     pairs = [("extended", "mended"), ("extended", "distilled"), ("extended with rules", "extended")]
-    pairs += [(name, "zoo's extended") for name in ("distilled", "extended with rules")]
     return facts | {f"{a} less {b}": _less(records, a, b) for a, b in pairs if {a, b} <= facts.keys()}
 
 
