@@ -4,14 +4,25 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-ray lint bench fuzz chaos mutate docs clean
+.PHONY: demo test test-rest test-all test-ray snapshots lint bench fuzz chaos mutate docs clean
 .NOTPARALLEL:
 
 demo: .venv/ready-pacman ## find out where a trained policy is weak in the small PAC-Man level, mend it, and write the report
 	$(BIN)/legible run legible/PacmanSmall-v0 zoo:PacmanSmall/ppo/4 --out studies/demo --search.budget 400000 --evaluation.race-seeds 400 --evaluation.confirmation-seeds 2000 --improvement.episodes 800 --improvement.beginnings 1
 
-test: .venv/ready-dev ## all tests
-	$(BIN)/python -m pytest --numprocesses 2
+LONG := slow or statistical or subprocess
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+test: .venv/ready-dev .venv/ready-chromium ## the tests, without the long ones
+	$(PYTEST) -m 'not ($(LONG))'
+
+test-rest: .venv/ready-dev .venv/ready-chromium ## the long ones: whole studies, statistics over many runs, processes that are killed
+	$(PYTEST) -m '$(LONG)'
+
+test-all: test test-rest ## all tests
+
+snapshots: .venv/ready-dev ## accept the texts as they are now; read the difference before you commit it
+	$(PYTEST) --snapshot-update
 
 test-ray: .venv/ready-dev .venv/ready-ray ## the tests that need Ray
 	$(BIN)/python -m pytest tests/engines tests/study tests/harness -k ray
@@ -41,6 +52,13 @@ clean:
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
+
+# The report is tested in a real browser. Where none can be installed, those tests are skipped.
+.venv/ready-chromium: .venv/bin/python
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	  { apt-get update && apt-get install --yes --no-install-recommends chromium; } >/dev/null 2>&1 || \
+	  echo "Chromium could not be installed, so the browser tests will be skipped. To run them: apt-get install chromium"
+	@touch $@
 
 # What an extra of pyproject.toml installs.
 .venv/ready-%: .venv/bin/python pyproject.toml constraints.txt

@@ -1,8 +1,21 @@
-"""Settings of all tests: the same examples in every run, and no deadline on a busy machine."""
+"""Settings and fixtures of all tests: reproducible examples, no deadline on a busy machine, texts as snapshots."""
 
+from __future__ import annotations
+
+import re
 import signal
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import settings
+from syrupy.extensions.amber import AmberSnapshotExtension
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from syrupy.assertion import SnapshotAssertion
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, and every process that they start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -10,3 +23,55 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("legible", derandomize=True, deadline=None)
 settings.load_profile("legible")
+
+
+@pytest.fixture
+def snapshot(snapshot: SnapshotAssertion, tmp_path_factory: pytest.TempPathFactory) -> SnapshotAssertion:
+    """Compare a text with the one in ``__snapshots__``; ``make snapshots`` writes them anew after a rewording.
+
+    The temporary folder of a test and the addresses of objects are replaced, so that texts are the same everywhere.
+    """
+    test_folder = re.compile(re.escape(str(tmp_path_factory.getbasetemp())) + r"/[^/\s'\":]+")
+
+    class Texts(AmberSnapshotExtension):
+        def serialize(self, data: Any, **options: Any) -> str:
+            if isinstance(data, str):
+                data = re.sub(r"0x[0-9a-f]{8,}", "0x…", test_folder.sub("TMP", data))
+            return super().serialize(data, **options)
+
+    return snapshot.use_extension(Texts)
+
+
+@pytest.fixture
+def raises_saved(snapshot: SnapshotAssertion) -> Callable[..., Any]:
+    """As `pytest.raises`, and the message must be the one in the snapshot."""
+
+    @contextmanager
+    def check(error: type[Exception]) -> Iterator[pytest.ExceptionInfo[Exception]]:
+        with pytest.raises(error) as caught:
+            yield caught
+        assert str(caught.value) == snapshot
+
+    return check
+
+
+HOW_TO_ENABLE = {
+    "Chromium": "apt-get install chromium",
+    "ray": "make test-ray",
+    "GPU": "a CUDA device",
+    "Triton": "PyTorch for CUDA",
+    "ocatari": "pip install --no-deps ocatari",
+    "wittgenstein": "pip install -e '.[peers]'",
+}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """End with one line that says what was skipped and how to enable it."""
+    skipped: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        name = next((name for name in HOW_TO_ENABLE if re.search(rf"\b{name}\b", reason)), "")
+        skipped[f"need {name} ({HOW_TO_ENABLE[name]})" if name else "do not apply (pytest -rs)"] += 1
+    if skipped:
+        parts = [f"{count} {reason}" for reason, count in skipped.most_common()]
+        terminalreporter.write_line(f"Skipped tests: {', '.join(parts)}.")
