@@ -71,8 +71,8 @@ def test_evaluation_and_improvement(setup: Setup) -> None:
     assert replace(found, final_blocks=None) == found != nothing  # what was played for it is no part of what it is
 
 
-def test_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas(monkeypatch: pytest.MonkeyPatch, raises_saved) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     seen = collect(mirror_world.policy(), WORLD, 2, seed=0)
-    with pytest.raises(LegibleError, match=r"pandas is missing.* data frames: pip install 'legible-rl\[pandas\]'"):
+    with raises_saved(LegibleError):
         seen.to_pandas()

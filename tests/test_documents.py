@@ -130,6 +130,7 @@ def folder(
             del sys.modules[name]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_episodes")
 @pytest.mark.parametrize("page", [page for page in PAGES if any(b.language == "python" for b in blocks_of(page))])
 def test_the_examples_of_a_page_run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

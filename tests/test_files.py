@@ -98,10 +98,10 @@ def test_what_was_written_is_read(tmp_path) -> None:
     assert read_text(tmp_path / "a.toml") == "a = 1\nb = 'ä'\n"
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path) -> None:
-    with pytest.raises(LegibleError, match=r"nowhere.toml: cannot be read \(No such file or directory\)"):
+def test_a_file_that_is_not_there_is_named(tmp_path, raises_saved) -> None:
+    with raises_saved(LegibleError):
         read_toml(tmp_path / "nowhere.toml")
-    with pytest.raises(LegibleError, match=r"cannot be read \(Is a directory\)"):
+    with raises_saved(LegibleError):
         read_toml(tmp_path)
 
 
@@ -121,10 +121,10 @@ def test_a_key_without_a_checksum_is_damage(tmp_path, lost: str) -> None:
 
 
 @pytest.mark.parametrize("order", "<>")
-def test_letters_that_do_not_exist_are_damage(tmp_path, order: str) -> None:
+def test_letters_that_do_not_exist_are_damage(tmp_path, order: str, raises_saved) -> None:
     letters = np.array([ord("a"), 0x110000], f"{order}u4").view(f"{order}U2")
     np.savez(tmp_path / "a.npz", text=letters)
-    with pytest.raises(DamagedFileError, match="a text in it is none"):
+    with raises_saved(DamagedFileError):
         read_arrays(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", text=np.array("ä𝄞"), empty=np.array(""))
     assert str(read_arrays(tmp_path / "b.npz")["text"]) == "ä𝄞"

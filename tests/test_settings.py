@@ -81,7 +81,7 @@ def test_toml_is_read_back(preset, comments) -> None:
     assert StudySettings.from_dict(tomllib.loads(settings.to_toml(comments=comments))) == settings
 
 
-def test_every_setting_is_told_once_with_its_help() -> None:
+def test_every_setting_is_told_once_with_its_help(snapshot) -> None:
     found = {setting.dotted: setting for setting in all_settings()}
     flat = {
         name if not isinstance(value, dict) else f"{name}.{inner}"
@@ -91,18 +91,18 @@ def test_every_setting_is_told_once_with_its_help() -> None:
     assert set(found) == flat
     assert all(setting.help.endswith(".") for setting in found.values())
     assert found["play.cost"].kind is str
-    assert found["play.cost"].help.startswith("An entry of the environment's infos")
+    assert found["play.cost"].help == snapshot
     assert found["mining.min_accuracy"].default == 0.9
     assert found["mining.min_accuracy"].of(StudySettings(mining=MiningSettings(min_accuracy=0.5))) == 0.5
 
 
-def test_some_settings_are_replaced_and_the_others_stay() -> None:
+def test_some_settings_are_replaced_and_the_others_stay(raises_saved) -> None:
     base = StudySettings.quick()
     changed = base.updated({"episodes": 70, "evaluation": {"alpha": 0.01}})
     assert changed == replace(base, episodes=70, evaluation=replace(base.evaluation, alpha=0.01))
-    with pytest.raises(LegibleError, match="options: evaluation: there is no setting 'alfa'"):
+    with raises_saved(LegibleError):
         base.updated({"evaluation": {"alfa": 0.01}}, "options")
-    with pytest.raises(LegibleError, match="options: evaluation: alpha must lie between"):
+    with raises_saved(LegibleError):
         base.updated({"evaluation": {"alpha": 2.0}}, "options")
 
 

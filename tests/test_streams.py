@@ -109,7 +109,7 @@ def test_groups_of_choices_have_streams_of_their_own() -> None:
     ]
 
 
-def test_rows_draw_from_their_own_streams_one_number_after_the_other() -> None:
+def test_rows_draw_from_their_own_streams_one_number_after_the_other(raises_saved) -> None:
     keys, steps = policy_keys([0, 1]), np.array([0, 5])
     whole = RowGenerator(keys, steps).random((2, 3))
     assert whole[:, 0].tolist() == [0.5601900551926785, 0.22374797532244117]  # results that people keep depend on it
@@ -118,7 +118,7 @@ def test_rows_draw_from_their_own_streams_one_number_after_the_other() -> None:
     np.testing.assert_array_equal(parts.random((2, 2)), whole[:, 1:])
     np.testing.assert_array_equal(RowGenerator(keys[1:], steps[1:]).random((1, 3)), whole[1:])
     assert not np.isin(RowGenerator(keys, steps + 1).random((2, 3)), whole).any()
-    with pytest.raises(LegibleError, match="for 2 rows were asked for 3 rows"):
+    with raises_saved(LegibleError):
         parts.random((3, 1))
 
 
@@ -139,8 +139,8 @@ def test_seeds_are_whole_numbers(seed: object) -> None:
 
 
 @pytest.mark.parametrize("seed", [-1, np.int64(-5), 1.0, "1", None, True, np.True_, [1]])
-def test_other_seeds_are_refused(seed: object) -> None:
-    with pytest.raises(LegibleError, match="a seed is a whole number of at least 0, got "):
+def test_other_seeds_are_refused(seed: object, raises_saved) -> None:
+    with raises_saved(LegibleError):
         check_seed(seed)
-    with pytest.raises(LegibleError, match="a seed is a whole number"):
+    with raises_saved(LegibleError):
         policy_keys([3, seed])

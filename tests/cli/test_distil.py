@@ -52,16 +52,16 @@ def place(tmp_path_factory) -> Path:
     return folder
 
 
-def test_distil_says_what_is_kept(legible, place, tmp_path) -> None:
+def test_distil_says_what_is_kept(legible, place, tmp_path, snapshot) -> None:
     words = ["distil", place / "guided.safetensors", "--env", WORLD, "--out", tmp_path / "network.zip", *LEARNING]
     said = legible(*words)
     assert said.code == 0, said.err
     assert "The network without rules returns" in said.out
     assert "of the gain" in said.out
-    assert "Round 1: does what the guided policy would in" in said.err
+    assert "Round 1: does what" in said.err
     refused = legible(*words)
     assert refused.code == 2
-    assert "is there already; use another name, or --force" in refused.err
+    assert refused.err == snapshot
     told = json.loads(legible(*words, "--force", "--json").out)
     assert told["kept"] > 0.9
     assert {"mean", "error", "median"} <= told["base"].keys() & told["guided"].keys() & told["distilled"].keys()
@@ -104,20 +104,23 @@ def test_the_environment_that_a_file_names_is_data(legible, place, tmp_path) -> 
     assert {one.name for one in tmp_path.iterdir()} == {"guided.safetensors"}
 
 
-def test_a_folder_is_no_file_to_write_and_that_is_said_at_once(legible, place, tmp_path) -> None:
+def test_a_folder_is_no_file_to_write_and_that_is_said_at_once(legible, place, tmp_path, snapshot) -> None:
     (tmp_path / "n.zip").mkdir()
     words = ["distil", place / "guided.safetensors", "--env", WORLD, "--out", tmp_path / "n.zip", "--force", *LEARNING]
     said = legible(*words)
-    assert (said.code, said.err) == (2, f"legible: {tmp_path / 'n.zip'}: is a folder; give the name of a file.\n")
+    assert said.code == 2
+    assert said.err == snapshot
 
 
-def test_mend_in_one_folder(legible, place, tmp_path) -> None:
+@pytest.mark.slow
+def test_mend_in_one_folder(legible, place, tmp_path, snapshot) -> None:
     words = [WORLD, place / "policy.safetensors", "--settings", place / "quick.toml", "--no-reports", *LEARNING]
     words += ["--relations", place / "mirror.toml", "--out", tmp_path / "mended"]
     said = legible("mend", *words)
     assert said.code == 0, said.err
-    assert "The network of round 1 returns" in said.out
-    assert "Round 2 confirms no weakness any more." in said.out
+    assert "network of round 1 returns" in said.out
+    ending = next(line for line in said.out.splitlines() if "Round 2" in line)
+    assert ending.rpartition(". ")[2] == snapshot
     told = json.loads(
         legible("mend", tmp_path / "mended", "--json", "--trust", "--no-reports", "--engine", "inline").out
     )
@@ -125,6 +128,8 @@ def test_mend_in_one_folder(legible, place, tmp_path) -> None:
     assert told["networks"][1]["against_base"]["low"] > 0
     # Neither is a study taken for a mending, nor an empty composition distilled.
     wrong = legible("mend", tmp_path / "mended" / "round-1")
-    assert (wrong.code, "is no folder of a mending; give ENV and POLICY" in wrong.err) == (2, True)
+    assert wrong.code == 2
+    assert wrong.err == snapshot
     empty = legible("distil", tmp_path / "mended" / "round-2", "--out", tmp_path / "n.zip", "--trust")
-    assert (empty.code, "so there is nothing to distil" in empty.err) == (2, True)
+    assert empty.code == 2
+    assert empty.err == snapshot

@@ -61,9 +61,9 @@ def test_continuous_actions_are_shown_as_numbers_with_their_names(legible, tmp_p
     monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
     monkeypatch.setitem(sys.modules, "pygame", None)
     done = legible("play", "Pendulum-v1", saved(tmp_path, "SAC", "Pendulum-v1"), "--fps", 100_000)
-    assert re.search(r"step 200, return \S+, torque −?[\d.]+", done.out), done.out[-500:]
+    assert re.search(r"step 200, return.*torque −?[\d.]+", done.out), done.out[-500:]
     done = legible("play", f"{HERE}:Buttons", "--fps", 100_000)
-    assert re.search(r"step 12, return \S+, action [01] [01] [01]\b", done.out)
+    assert re.search(r"step 12, return.*action( [01]){3}\b", done.out)
 
 
 def test_guided_files_play_guided(legible, tmp_path) -> None:
@@ -110,30 +110,25 @@ def test_refusals_are_one_line(legible, tmp_path, words, said) -> None:
         ("MaskablePPO", f"{HERE}:Masked", "the environment masks actions"),
     ],
 )
-def test_check_says_what_works_and_what_does_not_yet(legible, tmp_path, algorithm, name, said) -> None:
+def test_check_says_what_works_and_what_does_not_yet(legible, tmp_path, algorithm, name, said, snapshot) -> None:
     done = legible("check", name, saved(tmp_path, algorithm, name))
     assert done.code == 1, done.err
     *_, line, verdict = done.out.splitlines()
     assert said in line
     assert "legible play" in line
     assert "a study does not yet" in line
-    if "the policy" in said:
-        assert verdict == f"The policy is not fit for a study; {name} is."
-    else:
-        assert verdict == f"{name} is not fit for a study."
+    assert verdict == snapshot
 
 
-def test_check_says_what_rules_see_of_dictionaries_and_pictures(legible, tmp_path) -> None:
+@pytest.mark.slow
+def test_check_says_what_rules_see_of_dictionaries_and_pictures(legible, tmp_path, snapshot) -> None:
     goal = legible("check", f"{HERE}:Goal", saved(tmp_path, "SAC", f"{HERE}:Goal"))
     assert goal.code == 0, goal.out
     assert re.search(r"features by entries \(\w+", goal.out)
     picture = saved(tmp_path, "DQN", f"{HERE}:Picture", "picture.zip")
     without = legible("check", f"{HERE}:Picture", picture)
     assert without.code == 1
-    assert (
-        "the policy reads pictures, of whose numbers rules do not speak; say what rules see (--features" in without.out
-    )
-    assert "is not fit for a study; " in without.out
+    assert "\n".join(without.out.splitlines()[-2:]) == snapshot
     named = legible("check", f"{HERE}:Picture", picture, "--features", f"{HERE}:brightness", "--json")
     assert named.code == 0, named.out
     found = {finding["question"]: finding["details"] for finding in json.loads(named.out)["findings"]}
@@ -149,13 +144,13 @@ def test_check_refuses_what_no_policy_reads_or_takes(legible, kind) -> None:
     assert "legible play works" not in done.out
 
 
-def test_check_describes_a_policy_alone(legible, tmp_path) -> None:
+def test_check_describes_a_policy_alone(legible, tmp_path, snapshot) -> None:
     path = saved(tmp_path, "SAC", "Pendulum-v1", "sac-Pendulum-v0.zip")
     done = legible("check", path)
     assert done.code == 0, done.err
     assert "algorithm: SAC, Stable-Baselines3 " in done.out
     assert "actions: Box(-2.0, 2.0, (1,), float32)" in done.out
-    assert "environment: Pendulum-v0, says its name; today Pendulum-v1. What changed: v1:" in done.out
+    assert next(line for line in done.out.splitlines() if "environment:" in line) == snapshot
     assert "fit for a study: yes" in done.out
     document = json.loads(legible("check", path, "--json").out)
     assert (document["todays_env_id"], document["kind"], document["fit"]) == ("Pendulum-v1", "none", True)
@@ -163,7 +158,7 @@ def test_check_describes_a_policy_alone(legible, tmp_path) -> None:
     assert "scores: values of 2 actions" in fit.out
     assert "fit for a study: yes" in fit.out
     unfit = legible("check", saved(tmp_path, "RecurrentPPO", "CartPole-v1"))
-    assert "fit for a study: no, the policy remembers earlier observations: legible play works already" in unfit.out
+    assert next(line for line in unfit.out.splitlines() if "fit for a study" in line) == snapshot
 
 
 def test_an_environment_that_cannot_be_drawn_is_played_without_pictures(legible, monkeypatch) -> None:
@@ -172,5 +167,5 @@ def test_an_environment_that_cannot_be_drawn_is_played_without_pictures(legible,
     done = legible("play", "CartPole-v1", "--fps", 10000)
     assert done.code == 0, done.err
     assert "pip install 'legible-rl[human]'" in " ".join(done.err.split())
-    assert "The episode is played without pictures." in done.err
+    assert "is played without pictures." in done.err
     assert "The episode is over; return" in done.out

@@ -202,6 +202,7 @@ def test_rules_from_a_study_and_a_policy(legible, studied, place, tmp_path) -> N
     assert "nowhere: no such file" in refused.err
 
 
+@pytest.mark.slow
 def test_steps_that_are_missing_are_done_first(legible, place, tmp_path) -> None:
     done = legible("improve", *words_for(place, tmp_path / "s"))
     assert done.code == 0, done.err
@@ -209,11 +210,12 @@ def test_steps_that_are_missing_are_done_first(legible, place, tmp_path) -> None
     assert legible("compare", tmp_path / "s", tmp_path / "s", "--trust", "--episodes", 20).code == 0
 
 
+@pytest.mark.slow
 def test_compare_says_what_two_policies_share(legible, studied, place, tmp_path) -> None:
     shutil.copytree(studied, tmp_path / "other")
     done = legible("compare", studied, tmp_path / "other", "--trust", "--episodes", 40)
     assert done.code == 0, done.err
-    assert "Both studies are of the same policy" in done.out
+    assert "of the same policy" in done.out
     assert "helps both" in done.out
     assert "Only the first policy" not in done.out
     words = ("compare", studied, tmp_path / "other", "--trust", "--json", "--episodes", 40)
@@ -223,12 +225,12 @@ def test_compare_says_what_two_policies_share(legible, studied, place, tmp_path)
     assert not document["rules"]["first"]
 
 
-def test_without_relations_it_says_that_they_would_tell_more(legible, place, tmp_path) -> None:
+def test_without_relations_it_says_that_they_would_tell_more(legible, place, tmp_path, snapshot) -> None:
     words = words_for(place, tmp_path / "s")
     words[words.index(place / "mirror.toml")] = "none"
     done = legible("evaluate", *words)
     assert done.code == 0, done.err
-    assert "Relations (symmetries of the environment) would tell more" in done.out
+    assert next(line for line in done.out.splitlines() if "Relations" in line) == snapshot
 
 
 # ---- options -------------------------------------------------------------------------------------------------------
@@ -361,7 +363,7 @@ def test_wrappers_and_ids_with_a_module_need_trust_too(legible, studied, tmp_pat
         assert f"would import {module}" in done.err
 
 
-def test_table_files_that_name_code_need_trust(legible, tmp_path, monkeypatch) -> None:
+def test_table_files_that_name_code_need_trust(legible, tmp_path, monkeypatch, snapshot) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "table1.toml").write_text(
@@ -373,8 +375,7 @@ def test_table_files_that_name_code_need_trust(legible, tmp_path, monkeypatch) -
     (tmp_path / "planted.py").write_text("open('ran', 'w')")
     done = legible("reproduce", "table1")
     assert done.code == 2
-    assert "s.toml: its environment names planted:make, so making it would import planted." in done.err
-    assert "--trust" in done.err
+    assert done.err == snapshot
     assert not (tmp_path / "ran").exists()
 
 
@@ -391,6 +392,7 @@ def test_a_folder_that_names_no_environment_is_damaged(legible, studied, tmp_pat
     assert "study.json: is damaged" in done.err
 
 
+@pytest.mark.subprocess
 def test_a_file_of_the_current_folder_takes_no_packages_place(studied, tmp_path) -> None:
     (tmp_path / "torch.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     for words in (["explain", str(studied)], ["check", "CartPole-v1"], ["check", f"{Path(__file__).stem}:Broken"]):
@@ -442,6 +444,7 @@ def test_a_finished_study_can_be_read_where_nothing_can_be_written(legible, read
     assert words in done.out
 
 
+@pytest.mark.slow
 def test_a_report_and_a_comparison_of_a_study_where_nothing_can_be_written(
     legible, read_only, studied, tmp_path
 ) -> None:
@@ -518,13 +521,13 @@ def test_every_step_makes_the_same_of_mistakes(legible, place, tmp_path, command
         assert message in done.err
 
 
-def test_settings_of_a_study_cannot_be_changed(legible, studied, place, tmp_path) -> None:
+def test_settings_of_a_study_cannot_be_changed(legible, studied, place, tmp_path, snapshot) -> None:
     done = legible("evaluate", studied, "--seed", 3)
     assert done.code == 2
-    assert "--seed: the study in" in done.err
+    assert done.err == snapshot
     done = legible("evaluate", *words_for(place, studied), "--seed", 3)
     assert done.code == 2
-    assert "holds a study with other settings (seed was 0, is now 3)" in done.err
+    assert done.err == snapshot
 
 
 def test_an_episode_that_fails_is_exit_code_1_and_nothing_is_lost(legible, place, tmp_path) -> None:
@@ -545,24 +548,24 @@ def test_an_episode_that_fails_is_exit_code_1_and_nothing_is_lost(legible, place
     assert legible(*words).code == 0  # the study keeps it
 
 
-def test_stopping_is_one_line_that_says_how_to_go_on(legible, studied, monkeypatch) -> None:
+def test_stopping_is_one_line_that_says_how_to_go_on(legible, studied, monkeypatch, snapshot) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("legible.study.study.evaluate", stop)
     done = legible("evaluate", studied, "--trust")
     assert done.code == 130
-    assert done.err.strip() == "Stopped. What was finished is kept; give the same command again to go on."
+    assert done.err.strip() == snapshot
 
 
-def test_a_full_disk_is_one_line(legible, place, tmp_path, monkeypatch) -> None:
+def test_a_full_disk_is_one_line(legible, place, tmp_path, monkeypatch, snapshot) -> None:
     def no_room(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("legible.files.os.fsync", no_room)
     done = legible("mine", *words_for(place, tmp_path / "s"))
     assert done.code == 2
-    assert "cannot be written (No space left on device)" in done.err
+    assert done.err == snapshot
     assert len(done.err.splitlines()) == 1
     assert not list((tmp_path / "s").rglob("*.part"))
 
@@ -581,20 +584,22 @@ def test_what_nobody_expected_is_one_line_and_with_verbose_more(legible, studied
 # ---- check and play ------------------------------------------------------------------------------------------------
 
 
-def test_check_finds_an_environment_fit(legible) -> None:
+def test_check_finds_an_environment_fit(legible, snapshot) -> None:
     done = legible("check", "CartPole-v1")
     assert done.code == 0
-    assert "CartPole-v1 is fit for a study." in done.out
+    assert done.out.splitlines()[-1] == snapshot
     assert "same seed, same episode" in done.out
 
 
-def test_check_knows_randomness_that_comes_later(legible) -> None:
+@pytest.mark.slow
+def test_check_knows_randomness_that_comes_later(legible, snapshot) -> None:
     said = legible("check", "legible/PacmanSmall-v0")
-    assert "seeds make a difference: episodes start in the same state and go different ways" in said.out
+    assert next(line for line in said.out.splitlines() if "seeds make" in line) == snapshot
     frozen = legible("check", "FrozenLake-v1", "--arg", "is_slippery=false")
-    assert "there is nothing to test (try --play.epsilon 0.05)" in frozen.out
+    assert next(line for line in frozen.out.splitlines() if "nothing to test" in line) == snapshot
 
 
+@pytest.mark.slow
 def test_check_finds_what_is_random_without_a_seed(legible) -> None:
     done = legible("check", f"{__name__}:Forgetful", "--json")
     assert done.code == 1
@@ -605,9 +610,11 @@ def test_check_finds_what_is_random_without_a_seed(legible) -> None:
     assert "self.np_random" in bad["details"]
 
 
-def test_check_says_what_rules_see_of_dictionaries(legible) -> None:
+@pytest.mark.slow
+def test_check_says_what_rules_see_of_dictionaries(legible, snapshot) -> None:
     pytest.importorskip("minigrid")
-    assert "148 features by entries (direction, image.0.0.0," in legible("check", "MiniGrid-Empty-5x5-v0").out
+    said = legible("check", "MiniGrid-Empty-5x5-v0").out
+    assert next(line for line in said.splitlines() if "features by entries" in line) == snapshot
     done = legible("check", "MiniGrid-Empty-5x5-v0", "--wrap", "minigrid.wrappers:FlatObsWrapper")
     assert done.code == 0
     assert "2835 features" in done.out
@@ -625,10 +632,10 @@ def test_play_shows_where_rules_step_in(legible, studied, tmp_path) -> None:
         assert json.loads(line)["seed"] == 4
 
 
-def test_play_without_a_window_says_so(legible) -> None:
+def test_play_without_a_window_says_so(legible, snapshot) -> None:
     done = legible("play", WORLD, "--window")
     assert done.code == 2
-    assert "cannot be watched in a window" in done.err
+    assert done.err == snapshot
 
 
 def test_worlds_of_these_tests_are_environments() -> None:

@@ -83,22 +83,22 @@ def test_an_engine_from_outside_runs_units_by_name() -> None:
 
 
 @pytest.mark.usefixtures("toy")
-def test_options_go_to_the_engines_that_have_them() -> None:
+def test_options_go_to_the_engines_that_have_them(raises_saved) -> None:
     register_engine("plain", InProcess)
     register_engine("anything", lambda **options: options)
     assert isinstance(make_engine("plain"), InProcess)
     assert make_engine("anything", 2, "there") == {"workers": 2, "address": "there"}
-    with pytest.raises(LegibleError, match="'plain' takes no workers: leave it out or choose 'inline' or 'processes'"):
+    with raises_saved(LegibleError):
         make_engine("plain", workers=2)
-    with pytest.raises(LegibleError, match="'threads' takes no address: leave it out or choose 'ray' or 'anything'"):
+    with raises_saved(LegibleError):
         make_engine("threads", address="there")
 
 
 @pytest.mark.usefixtures("toy")
-def test_names_are_given_once_and_listed() -> None:
+def test_names_are_given_once_and_listed(raises_saved) -> None:
     with pytest.raises(LegibleError, match="already an engine 'processes'"):
         register_engine("processes", Threads)
-    with pytest.raises(LegibleError, match=r"no engine 'thread'. Did you mean 'threads'\? .* inline, .*, threads\."):
+    with raises_saved(LegibleError):
         make_engine("thread")
 
 
@@ -117,10 +117,10 @@ def test_settings_that_cannot_be(arguments: tuple[object, ...], message: str) ->
 
 
 @pytest.mark.parametrize("name", ["inline", "processes"])
-def test_one_unit_gives_its_result_or_raises_its_error(name: str, tmp_path: Path) -> None:
+def test_one_unit_gives_its_result_or_raises_its_error(name: str, tmp_path: Path, raises_saved) -> None:
     with make_engine(name) as engine:
         assert run_one(engine, misbehave, tmp_path, "a") == "a"
-        with pytest.raises(UnitFailedError, match=r"^ZeroDivisionError: the cart has no wheels$"):
+        with raises_saved(UnitFailedError):
             run_one(engine, misbehave, tmp_path, "raises")
         with pytest.raises(UnitFailedError, match=r"^took longer than 0\.2 s$"):
             run_one(engine, misbehave, tmp_path, "hangs", time_limit=0.2)

@@ -58,6 +58,7 @@ def processes() -> Iterator[LocalProcesses]:
         yield engine
 
 
+@pytest.mark.subprocess
 def test_same_bits_in_this_process_and_in_others(processes: LocalProcesses) -> None:
     shared = np.random.default_rng(1).normal(size=(400, 300)).astype(np.float32)
     for function in (seeded, torch_product):
@@ -123,7 +124,7 @@ def test_no_units_no_processes() -> None:
 
 
 @pytest.mark.parametrize("name", ["inline", "processes"])
-def test_a_unit_that_raises_is_run_once_more(name: str, processes: LocalProcesses, tmp_path: Path) -> None:
+def test_a_unit_that_raises_is_run_once_more(name: str, processes: LocalProcesses, tmp_path: Path, snapshot) -> None:
     engine: Engine = processes if name == "processes" else InProcess()
     units = ["a", "raises", "raises once", "exits", "b"]
     reports = {report.index: report for report in engine.run(misbehave, tmp_path, units)}
@@ -132,21 +133,22 @@ def test_a_unit_that_raises_is_run_once_more(name: str, processes: LocalProcesse
     raised, left = reports[1], reports[3]
     assert isinstance(raised, Failed)
     assert isinstance(left, Failed)
-    assert (raised.error, raised.attempts) == ("ZeroDivisionError: the cart has no wheels", 2)
+    assert raised.error == snapshot
+    assert raised.attempts == 2
     assert "Traceback" in raised.traceback
     assert "in misbehave" in raised.traceback
-    assert left.error == "SystemExit: the environment has had enough"
+    assert left.error == snapshot
     assert [len(runs(tmp_path, unit)) for unit in units] == [1, 2, 2, 2, 1]
 
 
-def test_a_unit_that_kills_its_workers_fails_alone(processes: LocalProcesses, tmp_path: Path) -> None:
+def test_a_unit_that_kills_its_workers_fails_alone(processes: LocalProcesses, tmp_path: Path, snapshot) -> None:
     units = ["dies", "a", "dies twice", "leaves", "dies, then raises", "b", "gives a lock"]
     reports = {units[report.index]: report for report in processes.run(misbehave, tmp_path, units)}
     assert set(reports) == set(units)
     assert [reports[unit].result for unit in ("a", "b", "dies twice")] == ["a", "b", "dies twice"]
     assert "worker died (signal 9, SIGKILL" in reports["dies"].error
     assert reports["leaves"].error == "worker died (exit code 7)"
-    assert reports["dies, then raises"].error == "ZeroDivisionError: the cart has no wheels"
+    assert reports["dies, then raises"].error == snapshot
     assert "cannot pickle '_thread.lock'" in reports["gives a lock"].error
     assert [reports[unit].attempts for unit in ("dies", "leaves", "dies, then raises", "gives a lock")] == [3, 3, 2, 2]
     assert [len(runs(tmp_path, unit)) for unit in units] == [3, 1, 3, 3, 2, 1, 2]
@@ -276,7 +278,7 @@ def test_what_cannot_be_sent_is_said(processes: LocalProcesses, tmp_path: Path) 
         (seeded, lambda observation: 0, [1]),
         (seeded, None, [threading.Lock()]),
     ]:
-        with pytest.raises(LegibleError, match=r"cannot be sent to another process .* engine 'inline'"):
+        with pytest.raises(LegibleError, match=r"cannot be sent .* engine 'inline'"):
             list(processes.run(function, shared, units))
     assert [r.result for r in InProcess().run(lambda shared, unit: shared(unit), lambda unit: unit + 1, [1])] == [2]
 
@@ -286,7 +288,7 @@ def test_what_workers_cannot_import_is_said(processes: LocalProcesses, monkeypat
     exec("def work(shared, unit): return unit", module.__dict__)
     monkeypatch.setitem(sys.modules, "made_up_here", module)
     assert pickle.loads(pickle.dumps(module.work)) is module.work
-    with pytest.raises(LegibleError, match=r"cannot load the work \(ModuleNotFoundError: .*made_up_here"):
+    with pytest.raises(LegibleError, match=r"cannot load the work .*made_up_here"):
         list(processes.run(module.work, None, [1]))
     assert [report.result for report in processes.run(pow, 2, [3])] == [8]
 
@@ -418,7 +420,7 @@ def test_a_program_may_end_without_leaving_the_engine(tmp_path: Path) -> None:
     assert wait_for(lambda: not session_members(program.pid), 5)
 
 
-def test_a_script_without_a_guard_is_told(tmp_path: Path) -> None:
+def test_a_script_without_a_guard_is_told(tmp_path: Path, snapshot) -> None:
     program = start(
         """
         from legible.engines import LocalProcesses
@@ -428,5 +430,4 @@ def test_a_script_without_a_guard_is_told(tmp_path: Path) -> None:
     )
     _, errors = program.communicate(timeout=20)
     assert program.returncode == 1
-    assert "legible.errors.LegibleError: worker died (exit code 1) before it could start" in errors
-    assert "if __name__ == '__main__':" in errors
+    assert errors.splitlines()[-1] == snapshot

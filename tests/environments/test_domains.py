@@ -128,7 +128,7 @@ def pond(tmp_path, monkeypatch) -> Domain:
     return domain
 
 
-def test_a_domain_from_outside_is_asked_like_those_of_the_package(pond) -> None:
+def test_a_domain_from_outside_is_asked_like_those_of_the_package(pond, snapshot) -> None:
     env = Pond()
     assert domain_of(env) is domain_of("water/PondDeep-v3") is pond
     named = resolve_names(env)
@@ -138,9 +138,8 @@ def test_a_domain_from_outside_is_asked_like_those_of_the_package(pond) -> None:
     assert text.name == "over-the-bow"
     assert domain_groups(env, named.space) == {"Boat": ("boat.place", "boat.speed")}
     answers = check_relations(env, text.relations(named.space), states=40)
-    assert [(answer.verdict, answer.method) for answer in answers] == [
-        ("holds", "exact up to rounding: the image set as the state")
-    ] * 2
+    assert [answer.verdict for answer in answers] == ["holds"] * 2
+    assert "\n".join(answer.method for answer in answers) == snapshot
 
 
 def test_the_report_draws_a_domain_from_outside_by_its_scene(pond) -> None:
@@ -158,15 +157,15 @@ def test_without_its_domain_the_pond_is_like_any_other() -> None:
     assert not is_drawn_from_state(EnvironmentSpec("named_environments:Pond"))
 
 
-def test_two_domains_of_one_name_are_refused(pond) -> None:
+def test_two_domains_of_one_name_are_refused(pond, raises_saved) -> None:
     register_domain(pond)
-    with pytest.raises(LegibleError, match="there is a domain 'pond' already"):
+    with raises_saved(LegibleError):
         register_domain(Domain("pond"))
 
 
-def test_a_domain_whose_files_are_not_there_is_refused(tmp_path) -> None:
-    with pytest.raises(LegibleError, match=r"domain 'lake': there is no file .*names\.toml"):
+def test_a_domain_whose_files_are_not_there_is_refused(tmp_path, raises_saved) -> None:
+    with raises_saved(LegibleError):
         register_domain(Domain("lake", names={".*": tmp_path / "names.toml"}))
-    with pytest.raises(LegibleError, match=r"domain 'lake': there is no file .*mirror\.toml"):
+    with raises_saved(LegibleError):
         register_domain(Domain("lake", relations=(RelationsFile(".*", tmp_path / "mirror.toml", default=False),)))
     assert "lake" not in {domain.name for domain in all_domains()}

@@ -224,8 +224,8 @@ def test_names_specs_and_environments_are_environments() -> None:
 
 
 @pytest.mark.parametrize("other", [SyncVectorEnv([Scripted]), Scripted, None, 3])
-def test_other_things_are_not(other: object) -> None:
-    with pytest.raises(UnfitEnvironmentError, match=f"a {type(other).__name__} is no environment; give an id"):
+def test_other_things_are_not(other: object, raises_saved) -> None:
+    with raises_saved(UnfitEnvironmentError):
         as_environment(other)
 
 
@@ -301,7 +301,7 @@ def test_the_advice_for_dictionaries_works() -> None:
 
 @pytest.mark.parametrize("wrong", [[np.zeros(3)], [np.zeros(2), np.zeros(3)], ["north"], [None], [{"a": 1}]])
 def test_observations_outside_their_space_are_refused(wrong: list[object]) -> None:
-    with pytest.raises(UnfitEnvironmentError, match="its own space, 2 numbers wide, does not hold"):
+    with pytest.raises(UnfitEnvironmentError, match="2 numbers wide, does not hold"):
         ObservationEncoder.of(spaces.Box(0, 1, (2,))).encode(wrong)
 
 
@@ -428,9 +428,9 @@ def test_an_attribute_that_is_no_feature_space_is_not_taken_for_one() -> None:
     assert feature_space_of(env).names == ("f0", "f1")
 
 
-def test_wrappers_that_widen_the_observation_need_new_names() -> None:
+def test_wrappers_that_widen_the_observation_need_new_names(raises_saved) -> None:
     env = TimeAwareObservation(TimeLimit(EnvironmentSpec(SMALL).make(), 100))
-    with pytest.raises(UnfitEnvironmentError, match=r"the environment names 69 features, .* 70"):
+    with raises_saved(UnfitEnvironmentError):
         feature_space_of(env)
     assert len(feature_space_of(env, FeatureSpace.unnamed(70, 0))) == 70
     assert len(feature_space_of(FrameStackObservation(EnvironmentSpec(SMALL).make(), 2))) == 138
@@ -483,8 +483,8 @@ def test_a_file_that_does_not_fit_is_named(tmp_path: Path, text: str, words: str
     assert str(refusal.value).startswith(f"the names file {path}")
 
 
-def test_given_names_that_do_not_fit() -> None:
-    with pytest.raises(UnfitEnvironmentError, match="the given feature space names 3 features, but"):
+def test_given_names_that_do_not_fit(raises_saved) -> None:
+    with raises_saved(UnfitEnvironmentError):
         feature_space_of(Scripted(), FeatureSpace.unnamed(3, 2))
 
 
@@ -532,11 +532,9 @@ def test_known_packages_are_imported_when_asked_for() -> None:
     assert ObservationEncoder.of(env.observation_space).width == 2835
 
 
-def test_a_package_that_is_missing_is_named(monkeypatch) -> None:
+def test_a_package_that_is_missing_is_named(monkeypatch, raises_saved) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
-    with pytest.raises(
-        UnfitEnvironmentError, match=r"belongs to the package ale_py.*pip install 'legible-rl\[atari\]'"
-    ):
+    with raises_saved(UnfitEnvironmentError):
         EnvironmentSpec("ALE/NoSuchGame-v5").make()
 
 
@@ -547,7 +545,7 @@ def test_a_package_that_is_missing_is_named(monkeypatch) -> None:
 def test_what_is_missing_to_draw_an_environment_is_named(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pygame", None)
     env = EnvironmentSpec("CartPole-v1").make(render_mode=mode)
-    with pytest.raises(CannotDrawError, match=r"'CartPole-v1' cannot be drawn: pygame is not .*legible-rl\[human\]"):
+    with pytest.raises(CannotDrawError, match=r"pygame is not .*legible-rl\[human\]"):
         _draw_once(env)
 
 
@@ -582,12 +580,12 @@ def _draw_once(env: gymnasium.Env) -> None:
     env.render()
 
 
-def test_what_is_missing_to_make_an_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_to_make_an_environment_is_named(monkeypatch: pytest.MonkeyPatch, raises_saved) -> None:
     def factory() -> gymnasium.Env:
         raise gymnasium.error.DependencyNotInstalled("Box2D is not installed, run `pip install box2d`")
 
     monkeypatch.setattr("toy_environments.broken_factory", factory)
-    with pytest.raises(UnfitEnvironmentError, match="cannot be made: Box2D is not installed, run `pip install box2d`"):
+    with raises_saved(UnfitEnvironmentError):
         EnvironmentSpec("toy_environments:broken_factory").make()
 
 

@@ -118,8 +118,8 @@ def test_the_size_of_the_invented_loss_and_the_number_of_resamples() -> None:
     assert resamples_for(0, 0.1) == 200
 
 
-def test_what_cannot_be_tested_is_refused() -> None:
-    with pytest.raises(LegibleError, match="3 changed episodes cannot be among 2"):
+def test_what_cannot_be_tested_is_refused(raises_saved) -> None:
+    with raises_saved(LegibleError):
         changed_mean_test([1.0, 2.0, 3.0], 2, **OPTIONS)
     with pytest.raises(LegibleError, match="changed episode 1 is nan"):
         changed_mean_test([1.0, float("nan")], 5, **OPTIONS)

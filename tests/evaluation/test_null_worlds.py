@@ -14,6 +14,7 @@ MOST = int(stats.binom.isf(0.001, FEW, 0.05))
 """So many of these few studies a valid test at 5 % exceeds once in a thousand times."""
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["normal", "losses in 3 %, two", "losses in 2 %, noisy", "gains in 1 %, varied"])
 def test_worlds_without_effect_confirm_nothing(name: str) -> None:
     assert sum(null_study(WORLDS[name], seed) > 0 for seed in range(FEW)) <= MOST

@@ -37,9 +37,9 @@ SETUP = Setup(
 )
 
 
-def test_the_mean_is_the_default() -> None:
+def test_the_mean_is_the_default(raises_saved) -> None:
     assert find_objective(EvaluationSettings().objective).words == "mean return"
-    with pytest.raises(LegibleError, match="there is no objective 'meen'; they are mean"):
+    with raises_saved(LegibleError):
         find_objective("meen")
 
 
@@ -114,7 +114,7 @@ def test_the_worst_tenth_may_fall_while_the_mean_rises() -> None:
     assert rows["worst-tenth"]["difference"]["value"] == pytest.approx(-20.0)
 
 
-def test_success_is_mcnemars_test() -> None:
+def test_success_is_mcnemars_test(raises_saved) -> None:
     """Ten pairs: four gain success, one loses it: P(at least 4 of 5) = 6 / 32."""
     base = episodes([0.0] * 10, success=[0, 0, 0, 0, 1, 1, 1, 0, 0, 1])
     guided = episodes([0.0] * 10, success=[1, 1, 1, 1, 0, 1, 1, 0, 0, 1])
@@ -122,7 +122,7 @@ def test_success_is_mcnemars_test() -> None:
     effect = find_objective("success").test(guided, base, changed, COMPARISON)
     assert (effect.mean, effect.p, effect.changed, effect.seeds) == (pytest.approx(0.3), 6 / 32, 7, 10)
     assert effect.low < 0.0 < effect.mean < effect.high
-    with pytest.raises(LegibleError, match="does not tell whether an episode succeeded"):
+    with raises_saved(LegibleError):
         find_objective("success").value(episodes([1.0, 2.0]))
 
 
@@ -158,8 +158,8 @@ def test_constraints_are_kept_where_the_interval_excludes_a_larger_loss() -> Non
     assert (constraint.objective.name, constraint.margin) == ("worst-tenth", 20.0)
     assert constraint.is_kept(Effect(-5.0, 7.0, -19.0, 9.0, 0.8))
     assert not constraint.is_kept(Effect(5.0, 20.0, -30.0, 40.0, 0.4)), "no harm was shown, but nor was its absence"
-    two = parse_constraints(" success no lower than by 0.02 ; cost no higher than by 1;")
-    assert [one.words for one in two] == ["success no lower than by 0.02", "cost no higher than by 1"]
+    two = ["success no lower than by 0.02", "cost no higher than by 1"]
+    assert [one.words for one in parse_constraints(f" {two[0]} ; {two[1]};")] == two
     assert parse_constraints("") == ()
 
 
@@ -235,18 +235,18 @@ def test_how_a_median_stands_is_in_standard_errors_however_small() -> None:
     assert (nothing.difference, nothing.z, nothing.p) == (0.0, -np.inf, 1.0)
 
 
-def test_a_table_of_figures_writes_shares_in_percent_and_differences_with_their_sign() -> None:
+def test_a_table_of_figures_writes_shares_in_percent_and_differences_with_their_sign(snapshot) -> None:
     base = replace(result([1.0, 2.0, 3.0, 4.0]), success=np.array([0.0, 0.0, 1.0, 1.0]))
     guided = replace(result([3.0, 4.0, 5.0, 6.0]), success=np.array([1.0, 1.0, 1.0, 0.0]))
     rows = figure_rows({"base": base, "guided": guided}, effects([base, guided], guided, base), {"random play": base})
     columns, lines = figure_table(rows)
-    assert columns == ("On fresh seeds (95 % CI)", "the policy alone", "guided", "difference", "random play")
+    assert " | ".join(columns) == snapshot
     told = {line[0]: line[1:] for line in lines}
     alone, better, difference, other = told["Mean return"]
     assert (alone.split()[0], better.split()[0], difference.split()[0]) == ("2.5", "4.5", "+2")
     assert other == alone
     assert next(cells[0] for words, cells in told.items() if "uccess" in words).startswith("50 %")
-    assert figure_table([]) == (("On fresh seeds (95 % CI)",), [])
+    assert figure_table([]) == (columns[:1], [])
 
 
 def test_a_share_of_none_or_all_reaches_the_end() -> None:

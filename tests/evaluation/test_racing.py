@@ -295,6 +295,7 @@ def test_a_race_does_not_depend_on_what_else_is_in_it() -> None:
         assert getattr(together.verdicts[2], name) == getattr(alone.verdicts[0], name)
 
 
+@pytest.mark.slow
 def test_workers_and_a_store_give_the_same_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     sets = (*pacman_rule_sets(5), RuleSet(()))
     setup = Setup(pacman_policy("dqn"), PACMAN, sets, PlaySettings(batch=64, unit_episodes=300))

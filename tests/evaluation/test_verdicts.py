@@ -143,10 +143,11 @@ def test_verdicts_as_rows() -> None:
     assert (row["failed_on_fresh_seeds"], row["failed_unguided_on_fresh_seeds"]) == (1, 2)
     assert not {"constraints", "seeds"} & set(row)
     told = replace(EFFECT, detectable=0.7, changed=30, seeds=90)
-    check = ConstraintCheck("cost no higher than by 1", EFFECT, is_kept=True)
+    limit = "cost no higher than by 1"
+    check = ConstraintCheck(limit, EFFECT, is_kept=True)
     row = _row(replace(raced, confirmation=Confirmation(told, 0.02, None, None, constraints=(check,))), space)
     assert (row["detectable"], row["changed_on_fresh_seeds"], row["seeds"]) == (0.7, 30, 90)
-    assert row["constraints"] == {"cost no higher than by 1": True}
+    assert row["constraints"] == {limit: True}
 
 
 def test_evaluations_are_the_same_by_what_they_say_not_by_the_episodes_they_kept() -> None:

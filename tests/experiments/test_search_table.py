@@ -44,8 +44,8 @@ def test_a_row_has_the_mean_over_policies_and_its_interval() -> None:
 
 def test_minutes_of_a_study_that_was_timed_in_parts_only_are_not_shown() -> None:
     lines = table([record(0, 10.0), record(1, 20.0)]).splitlines()
-    assert lines[-2].endswith("| 2 | – | 6.0 M |")
-    assert lines[-1].endswith("| 2 | 2.0 | 6.0 M |")
+    assert lines[-2].split(" | ")[-3:] == ["2", "–", "6.0 M |"]
+    assert lines[-1].split(" | ")[-3:] == ["2", "2.0", "6.0 M |"]
 
 
 def test_a_policy_that_loses_for_certain_is_counted() -> None:
@@ -68,7 +68,7 @@ def test_the_text_speaks_of_pacman_alone() -> None:
 
 def test_the_road_is_told_beside_the_best_plain_way_to_act() -> None:
     braking, better = record(1, 700.0, "highway", preset="quick"), record(2, 900.0, "highway", preset="quick")
-    assert "| highway (`--preset quick`) | 2 |" in row_table([braking, better])
+    assert "highway (`--preset quick`) | 2" in row_table([braking, better])
     for one in (braking, better):
         one["compositions"][""]["best_reference"] = {"name": "always SLOWER", "mean": 800.0}
         one["compositions"]["most changed 0.2"] = one["compositions"][""] | {"guided": {"mean": 100.0 * one["seed"]}}

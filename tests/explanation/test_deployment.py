@@ -41,7 +41,7 @@ def by_name(changes: tuple[FigureChange, ...]) -> dict[str, FigureChange]:
     return {change.name: change for change in changes}
 
 
-def test_every_figure_before_and_after() -> None:
+def test_every_figure_before_and_after(snapshot) -> None:
     found = weigh_deployment(improvement(BASE, GUIDED))
     figures = by_name(found.figures)
     assert list(figures) == ["mean", "median", "worst-tenth", "below-zero"]
@@ -55,20 +55,15 @@ def test_every_figure_before_and_after() -> None:
     assert (below.base.value, below.guided.value) == pytest.approx((0.0, 0.1))
     assert below.difference.value == pytest.approx(0.1)
     assert 0.05 < below.difference.low < 0.1 < below.difference.high < 0.15
-    assert below.cells()[0] == "share of returns below 0"
-    assert below.cells()[2].startswith("10 % (7.2 % to 13 %")
-    assert below.cells()[3].startswith("+10 points (+")
-    assert figures["worst-tenth"].clause() == "the worst tenth falls from 5 to −30"
+    assert " | ".join(below.cells()) == snapshot
+    assert figures["worst-tenth"].clause() == snapshot
 
 
-def test_what_it_costs_is_said_in_the_same_breath_as_the_gain() -> None:
+def test_what_it_costs_is_said_in_the_same_breath_as_the_gain(snapshot) -> None:
     made = improvement(BASE, GUIDED)
     told = conclude(study(verdict(WALLS, 1.0)), made)
-    assert told.headline == (
-        "The policy is weak in one way: four rules raise the mean return from 21.2 to 52.8 (95 % CI +29.4 to +33.8), "
-        "but the worst tenth falls from 5 to −30; 10 % of its actions change."
-    )
-    assert told.sentences[0] == "Also worse: returns below 0 rise from 0 % to 10 %."
+    assert told.headline == snapshot
+    assert told.sentences[0] == snapshot
 
 
 def test_shares_of_steps_and_the_seeds_that_lose_most() -> None:
@@ -80,7 +75,7 @@ def test_shares_of_steps_and_the_seeds_that_lose_most() -> None:
     assert weigh_deployment(improvement(GUIDED, GUIDED)).losses == ()
 
 
-def test_success_is_defined_and_what_is_cut_off_has_not_failed() -> None:
+def test_success_is_defined_and_what_is_cut_off_has_not_failed(snapshot) -> None:
     won, lost = np.tile([1.0, 1.0, 1.0, 0.0], 100), np.tile([1.0, 0.0, 0.0, 0.0], 100)
     cut = np.tile([False, False, False, True], 100)
     made = improvement(BASE, GUIDED, success=(lost, won), truncated=(cut, cut))
@@ -89,20 +84,15 @@ def test_success_is_defined_and_what_is_cut_off_has_not_failed() -> None:
     assert (figures["success"].base.value, figures["success"].guided.value) == (0.25, 0.75)
     assert (figures["failure"].base.value, figures["failure"].guided.value) == (0.5, 0.0)
     assert figures["failure"].direction == "better"
-    assert found.success == "An episode succeeds when all food is eaten."
+    assert found.success == snapshot
     assert "does not say" in weigh_deployment(improvement(BASE)).success
     assert any("cuts off 25 %" in sentence for sentence in found.not_tested)
 
 
-def test_how_it_stands_to_what_counts_as_solved() -> None:
-    told = weigh_deployment(improvement(BASE, GUIDED), solved=40.0).success
-    assert told.endswith(
-        "Its makers call this environment solved from a mean return of 40 on: the policy alone is below that and "
-        "guided, it is above that."
-    )
+def test_how_it_stands_to_what_counts_as_solved(snapshot) -> None:
+    assert weigh_deployment(improvement(BASE, GUIDED), solved=40.0).success == snapshot
     assert "solved" not in weigh_deployment(improvement(BASE, GUIDED)).success
-    alone = weigh_deployment(improvement(BASE), solved=float(BASE.mean())).success
-    assert alone.endswith("the policy alone may be on either side of that.")
+    assert weigh_deployment(improvement(BASE), solved=float(BASE.mean())).success == snapshot
 
 
 def test_without_a_guided_policy_there_is_only_the_policy_alone() -> None:
@@ -113,20 +103,16 @@ def test_without_a_guided_policy_there_is_only_the_policy_alone() -> None:
     assert "greedy" in found.not_tested[1]
 
 
-def test_nothing_gets_worse_is_said_only_where_it_is_known() -> None:
-    assert weigh_deployment(improvement(BASE, BASE + 3.0)).cost_clause() == "no figure gets worse"
+def test_nothing_gets_worse_is_said_only_where_it_is_known(snapshot) -> None:
+    assert weigh_deployment(improvement(BASE, BASE + 3.0)).cost_clause() == snapshot
     shifted = BASE + 3.0 + np.where(np.arange(N) < 40, np.tile([-8.0, 8.0], 200), 0.0)
-    assert "the worst tenth is not certain" in weigh_deployment(improvement(BASE, shifted)).cost_clause()
+    assert weigh_deployment(improvement(BASE, shifted)).cost_clause() == snapshot
 
 
-def test_one_sentence_says_what_is_better_and_worse() -> None:
+def test_one_sentence_says_what_is_better_and_worse(snapshot) -> None:
     won, lost = np.tile([1.0, 1.0, 1.0, 0.0], 100), np.tile([1.0, 0.0, 0.0, 0.0], 100)
-    told = weigh_deployment(improvement(BASE, GUIDED, success=(lost, won))).verdict()
-    assert told == (
-        "Guided, the policy is better in the mean return, the median return and success; worse in the worst "
-        "tenth and returns below 0. It still fails in 25 % of the episodes."
-    )
-    assert weigh_deployment(improvement(BASE, BASE + 3.0)).verdict().endswith("; worse in none for certain.")
+    assert weigh_deployment(improvement(BASE, GUIDED, success=(lost, won))).verdict() == snapshot
+    assert weigh_deployment(improvement(BASE, BASE + 3.0)).verdict() == snapshot
 
 
 def test_plain_data_for_json() -> None:

@@ -93,13 +93,11 @@ def test_shares_by_hand() -> None:
     assert math.isnan(group_shares([], space, {"food": ["food.*"]})["food"])
 
 
-def test_groups_that_make_no_sense_are_refused() -> None:
+def test_groups_that_make_no_sense_are_refused(raises_saved) -> None:
     space = pacman_features(2)
-    with pytest.raises(
-        LegibleError, match=r"group 'food': no feature is called 'fod.north'. Did you mean 'food.north'"
-    ):
+    with raises_saved(LegibleError):
         group_shares([], space, {"food": ["fod.north"]})
-    with pytest.raises(LegibleError, match="a list of feature names is expected"):
+    with raises_saved(LegibleError):
         group_shares([], space, {"food": "food.*"})
     assert domain_groups("legible/PacmanSmall-v0", SPACE) is None
 
@@ -170,7 +168,7 @@ def test_leaving_out_shows_which_rule_is_missed() -> None:
 # --- Weaknesses in words ---------------------------------------------------------------------------------------------
 
 
-def test_the_planted_weakness_is_explained(evaluation: Evaluation, experiences: Experiences) -> None:
+def test_the_planted_weakness_is_explained(evaluation: Evaluation, experiences: Experiences, snapshot) -> None:
     narrow = MinedRule(parse_rule("+Left <- left & wall.right", SPACE), 1.0, 0.1, 1.0, 20)
     mining = Mining((narrow,), SPACE, deciles(SPACE, experiences.observations), None, 1, {})
     told: list[int] = []
@@ -180,17 +178,11 @@ def test_the_planted_weakness_is_explained(evaluation: Evaluation, experiences: 
     assert sum(told) == 3 * SETTINGS.confirmation_episodes
     assert weakness.cause == "generalisation"
     assert [c.rule for c in weakness.significant_contributions] == [LEFT]
-    assert re.fullmatch(
-        r"does “Right” when right, but not in related situations: knows it for “Right” \(kept in 100 %\), "
-        r"(not|less well) for “Left” \(kept in \d+ %\)",
-        weakness.headline,
-    )
-    assert weakness.advice == "do “Right” when right; likewise for “Left”"
-    text = weakness.text()
-    assert re.search(r"confirmed on fresh seeds \(q = \d·10⁻", text)
-    assert "The policy has not carried its rule over: the mined rule alone shows no certain gain (0" in text
-    assert "Most of the gain comes from one rule, that for “Left” (+" in text
-    assert "it does “Left” when left and wall.right." in text
+    assert weakness.advice == snapshot
+    # Figures that the noise of the rewards has a part in are left out.
+    figure = r"\d+(?:[.·]\d+)?[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]*"
+    text = re.sub(figure, lambda found: found[0] if found[0] in {"0", "95", "100"} else "#", weakness.text())
+    assert text == snapshot
     assert json.loads(json.dumps(weakness.to_dict()))["stronger"][0]["mined"] == "+Left <- left & wall.right"
 
 
@@ -210,20 +202,18 @@ def test_what_a_rule_adds_is_played_on_seeds_that_chose_nothing(
     assert seeds.isdisjoint(evaluation.confirmation_blocks.seeds)
 
 
-def test_a_rule_that_is_not_the_policys_own(experiences: Experiences) -> None:
+def test_a_rule_that_is_not_the_policys_own(experiences: Experiences, snapshot) -> None:
     """Rules may come from the user; what the policy does not do is not called its habit."""
     own = verdict((LEFT,), 5.0)
     headline = explain_weakness(own, SPACE, experiences=experiences).headline
     kept = knowledge_of([LEFT], experiences)[0].kept
-    assert headline == "does not always keep to “do ‘Left’ when left”"
+    assert headline == snapshot
     told = explain_weakness(own, SPACE, experiences=experiences).text()
-    assert f"Left alone, it does as this rule says in {100 * kept:.0f} % of " in told
-    assert explain_weakness(verdict((RIGHT,), 5.0), SPACE, experiences=experiences).headline == (
-        "does “Right” when right, but not always"
-    )
+    assert f"this rule says in {100 * kept:.0f} % of " in told
+    assert explain_weakness(verdict((RIGHT,), 5.0), SPACE, experiences=experiences).headline == snapshot
     # Of a rule that is not the policy's own, and of which no state tells, nobody knows that the policy does as it says.
     given = replace(verdict((RIGHT,), 5.0), found_by="yours")
-    assert explain_weakness(given, SPACE).headline == "does not always keep to “do ‘Right’ when right”"
+    assert explain_weakness(given, SPACE).headline == snapshot
 
 
 def test_nothing_need_be_played(evaluation: Evaluation, experiences: Experiences) -> None:
@@ -273,15 +263,12 @@ def test_the_cause_follows_from_the_confirmation() -> None:
     assert explain_weakness(verdict(WALLS, 10.0, confirmed=None), PACMAN).cause == "unclear"
 
 
-def test_sentences_claim_no_more_than_is_known() -> None:
+def test_sentences_claim_no_more_than_is_known(snapshot) -> None:
     suspected = explain_weakness(verdict(WALLS, 10.0, confirmed=None, p=0.03), PACMAN)
-    assert suspected.sentences() == [
-        "Guided by this rule set, the mean return changes by +10 (p = 0.030; fresh seeds have not been asked).",
-        "Its conditions hold in 25 % of the steps; in 0.04 % guidance changes what is done.",
-    ]
-    assert suspected.headline == "avoids going north when north is a wall"
+    assert "\n".join(suspected.sentences()) == snapshot
+    assert suspected.headline == snapshot
     refuted = explain_weakness(verdict(WALLS, 10.0, confirmed=False), PACMAN)
-    assert "+10, 95 % CI +9 to +11, not confirmed on fresh seeds (q = 0.010)" in refuted.sentences()[0]
+    assert refuted.sentences()[0] == snapshot
 
 
 def test_what_is_not_confirmed_is_not_said_to_help() -> None:
@@ -297,39 +284,33 @@ def test_a_searched_rule_without_relatives_carries_nothing_over() -> None:
     helps = Confirmation(effect(10.0), 0.01, effect(10.0), effect(0.0, p=1.0))
     searched = replace(verdict(WALLS, 10.0), confirmation=helps, found_by="searched")
     alone = replace(searched, treatment=RuleSet(WALLS[:1], WALLS[0]))
-    assert "carrying it over adds nothing certain" in explain_weakness(searched, PACMAN).text()
+    assert "carrying it over adds nothing" in explain_weakness(searched, PACMAN).text()
     assert "carrying" not in explain_weakness(alone, PACMAN).text()
     # Of a mined rule it is told that the policy does not keep to it.
     assert "its own rule" in explain_weakness(replace(alone, found_by="mined"), PACMAN).text()
 
 
-def test_effects_are_told_in_the_words_of_the_objective() -> None:
+def test_effects_are_told_in_the_words_of_the_objective(snapshot) -> None:
     found = verdict(WALLS, 0.25)
     found = replace(found, confirmation=Confirmation(Effect(0.25, 0.05, 0.15, 0.35, 0.001), 0.01, None, None))
-    told = explain_weakness(found, PACMAN, objective="success").sentences()[0]
-    assert told.startswith(
-        "Guided by this rule set, the share of successful episodes changes by +25 points, 95 % CI +15 to +35,"
-    )
-    assert "mean cost changes by −0.25" in explain_weakness(found, PACMAN, objective="cost").sentences()[0]
+    assert explain_weakness(found, PACMAN, objective="success").sentences()[0] == snapshot
+    assert explain_weakness(found, PACMAN, objective="cost").sentences()[0] == snapshot
     assert "mean return" not in explain_weakness(found, PACMAN, objective="success").text()
 
 
-def test_titles_are_short_and_the_rule_is_there_in_full() -> None:
+def test_titles_are_short_and_the_rule_is_there_in_full(snapshot) -> None:
     conditions = "food.north & not ghost0.path.north & not ghost1.path.north & not ghost0.scared & open.north"
     found = explain_weakness(verdict((parse_rule(f"+North <- {conditions}", PACMAN),), 3.0), PACMAN)
-    assert found.title == (
-        "goes north when the path to the closest food starts north and north is open (and three more conditions), "
-        "but not always"
-    )
-    assert found.habit.endswith("ghost 0 is not scared and north is open")
+    assert found.title == snapshot
+    assert found.habit == snapshot
     assert found.full_title == f"{found.habit}, but not always"
 
 
-def test_conditions_that_nearly_always_hold_hardly_matter() -> None:
+def test_conditions_that_nearly_always_hold_hardly_matter(snapshot) -> None:
     found = verdict((parse_rule("+East <- pacman.x <= 90", PACMAN),), 3.0)
     told = explain_weakness(replace(found, sample=replace(found.sample, fired=0.97)), PACMAN)
     assert told.amounts_to == "always going east"
-    assert told.in_short.endswith("Its conditions hold nearly always: this amounts to always going east.")
+    assert told.in_short == snapshot
     assert explain_weakness(found, PACMAN).amounts_to == ""  # they hold in a quarter of the steps
     walls = verdict(WALLS, 3.0)
     assert explain_weakness(replace(walls, sample=replace(walls.sample, fired=1.0)), PACMAN).amounts_to == ""
@@ -347,13 +328,13 @@ def test_titles_of_neighbours_differ() -> None:
     assert len({explain_weakness(group, PACMAN).title for group in groups}) < 3  # alone, each says the same first
 
 
-def test_rules_that_can_stand_in_for_each_other() -> None:
+def test_rules_that_can_stand_in_for_each_other(snapshot) -> None:
     spare = [Contribution(rule, effect(0.2, p=0.4), 0.6) for rule in WALLS]
     told = explain_weakness(verdict(WALLS, 10.0), PACMAN, contributions=spare).text()
-    assert "No single rule makes the gain" in told
+    assert told == snapshot
     missed = [replace(c, effect=effect(i + 1.0), q=0.01) for i, c in enumerate(spare)]
     told = explain_weakness(verdict(WALLS, 10.0), PACMAN, contributions=missed).text()
-    assert "gain comes from the rules for west (+4), for south (+3), for east (+2) and one more: what each" in told
+    assert told == snapshot
 
 
 def test_the_order_of_weaknesses() -> None:
@@ -384,7 +365,7 @@ def states(*rows: tuple[str, str], count: int = 20) -> Experiences:
     )
 
 
-def test_rule_sets_that_change_the_same_states_are_one_weakness() -> None:
+def test_rule_sets_that_change_the_same_states_are_one_weakness(snapshot) -> None:
     """In states where only north is open it goes east, where only south is open it stops."""
     seen = states(("north", "East"), ("south", "Stop"), ("west", "West"), ("west", "West"))
     wall = verdict((parse_rule("-East <- not open.east", PACMAN),), 20.0)
@@ -395,10 +376,9 @@ def test_rule_sets_that_change_the_same_states_are_one_weakness() -> None:
     found = study(wall, way, stop)
     assert [group.verdicts for group in group_weaknesses(found, seen)] == [(way, wall), (stop,)]
     assert len(group_weaknesses(found)) == 3  # what they change is not known
-    told = verdict_sentence(found, weaknesses=group_weaknesses(found, seen))
-    assert told == "The policy is weak: three of the 3 rule sets tested reveal two confirmed weaknesses."
+    assert verdict_sentence(found, weaknesses=group_weaknesses(found, seen)) == snapshot
     card = explain_weakness(group_weaknesses(found, seen)[0], PACMAN)
-    assert card.sentences()[-1] == "One more rule set changes the same states and counts as the same weakness."
+    assert card.sentences()[-1] == snapshot
     assert card.to_dict()["same_weakness"] == [["-East <- not open.east"]]
 
 
@@ -408,23 +388,21 @@ def test_what_fresh_seeds_did_not_confirm_does_not_count_with_what_they_did() ->
 
 
 @pytest.mark.parametrize(
-    ("kept", "told"),
+    ("kept", "is_told"),
     [
-        ((93.7, 91.4, 92.2, 89.5), ""),  # on both sides of 90 %, but no story
-        ((99.2, 98.7, 90.0, 88.0), ""),  # no step between the last two
-        ((98.6, 98.0, 97.0, 40.0), "knows it for north (kept in 98.6 %), east (kept in 98 %) and south (kept in 97 %), "
-         "not for west (kept in 40 %)"),
-        ((98.0, 70.0, 97.0, 97.0), "knows it for north (kept in 98 %), south (kept in 97 %) and west (kept in 97 %), "
-         "less well for east (kept in 70 %)"),
+        ((93.7, 91.4, 92.2, 89.5), False),  # on both sides of 90 %, but no story
+        ((99.2, 98.7, 90.0, 88.0), False),  # no step between the last two
+        ((98.6, 98.0, 97.0, 40.0), True),
+        ((98.0, 70.0, 97.0, 97.0), True),
     ],
-)  # fmt: skip
-def test_only_marked_and_certain_differences_are_told(kept: tuple[float, ...], told: str) -> None:
+)
+def test_only_marked_and_certain_differences_are_told(kept: tuple[float, ...], is_told: bool, snapshot) -> None:
     rule_set = RuleSet(WALLS, WALLS[0])
     found = [
         Knowledge(rule, 1000, share / 100, "known", math.sqrt(share * (100 - share) / 1e4 / 1000))
         for rule, share in zip(WALLS, kept, strict=True)
     ]
-    assert summarise_knowledge(found, rule_set, PACMAN) == told
+    assert summarise_knowledge(found, rule_set, PACMAN) == (snapshot if is_told else "")
     few = [replace(k, triggered=6, error=0.3) for k in found]
     assert summarise_knowledge(few, rule_set, PACMAN) == ""
 
@@ -447,50 +425,30 @@ def improvement(change: Effect, rules: tuple[Rule, ...] = WALLS) -> Improvement:
 
 
 @pytest.mark.parametrize(
-    ("found", "sentence"),
+    "found",
     [
-        (study(), "No rules were mined, so nothing could be tested."),
-        (
-            study(verdict(WALLS, 1.0, confirmed=None, p=0.3), verdict(WALLS[:1], 1.0, confirmed=None, p=0.3)),
-            "No weakness was found: none of the 2 rule sets tested raises the mean return for certain.",
-        ),
-        (
-            study(verdict(WALLS, 1.0, confirmed=False)),
-            "No weakness is confirmed: the only rule set tested looked like one, but fresh seeds confirm none.",
-        ),
-        (
-            study(verdict(WALLS, 1.0, confirmed=None), verdict(WALLS, 1.0, confirmed=None, p=0.5), asked=False),
-            "No weakness is confirmed: one of the 2 rule sets tested looked like one, but fresh seeds have not been "
-            "asked.",
-        ),
-        (
-            study(verdict(WALLS, 1.0), verdict(WALLS, 1.0, confirmed=None, p=0.5)),
-            "The policy is weak: one of the 2 rule sets tested reveals a confirmed weakness.",
-        ),
+        study(),
+        study(verdict(WALLS, 1.0, confirmed=None, p=0.3), verdict(WALLS[:1], 1.0, confirmed=None, p=0.3)),
+        study(verdict(WALLS, 1.0, confirmed=False)),
+        study(verdict(WALLS, 1.0, confirmed=None), verdict(WALLS, 1.0, confirmed=None, p=0.5), asked=False),
+        study(verdict(WALLS, 1.0), verdict(WALLS, 1.0, confirmed=None, p=0.5)),
     ],
+    ids=["nothing mined", "nothing found", "not confirmed", "not asked", "weak"],
 )
-def test_what_was_found_in_a_sentence(found: Evaluation, sentence: str) -> None:
-    assert verdict_sentence(found) == sentence
+def test_what_was_found_in_a_sentence(found: Evaluation, snapshot) -> None:
+    assert verdict_sentence(found) == snapshot
 
 
-def test_what_was_gained_in_a_sentence() -> None:
+def test_what_was_gained_in_a_sentence(snapshot) -> None:
     found = study(verdict(WALLS, 1.0), verdict(WALLS, 1.0))
 
     def gained(*arguments: object) -> Conclusion:
         return conclude(found, improvement(*arguments))
 
-    assert gained(effect(4.0)) == Conclusion(
-        "The policy is weak in one way: four rules raise the mean return from 5 to 9 (95 % CI +3 to +5); what becomes "
-        "of the worst tenth is not certain; 0 % of its actions change.",
-        ("0 % of the episodes return less than without guidance.",
-         "Two of the 2 rule sets tested are confirmed on fresh seeds; those that change the same states are one "
-         "weakness, which makes 1.",),
-    )  # fmt: skip
-    assert "one rule raises the mean return" in gained(effect(4.0), WALLS[:1]).headline
-    assert gained(effect(0.5)).text.endswith(
-        "Four rules take the mean return from 5 to 5.5 (+0.5, 95 % CI −0.5 to +1.5), which may be chance."
-    )
-    assert gained(effect(-4.0)).text.endswith("(−4, 95 % CI −5 to −3) on fresh seeds; do not use them.")
-    assert gained(effect(0.0), ()).text.endswith(
-        "No composition of rules did better than the policy alone beyond chance."
-    )
+    four = gained(effect(4.0))
+    assert "\n".join((four.headline, *four.sentences)) == snapshot
+    assert not four.is_bad
+    assert gained(effect(4.0), WALLS[:1]).headline == snapshot
+    assert gained(effect(0.5)).text == snapshot
+    assert gained(effect(-4.0)).text == snapshot
+    assert gained(effect(0.0), ()).text == snapshot

@@ -57,50 +57,38 @@ def taking(made: Improvement, *counts: int) -> Improvement:
     return replace(made, final_blocks=PlayedBlocks(blocks.setup, blocks.seeds, results))
 
 
-def test_a_reference_that_beats_the_policy_comes_first() -> None:
+def test_a_reference_that_beats_the_policy_comes_first(snapshot) -> None:
     text = told(improvement(72.0), {BRAKE: 763.0, RANDOM: 50.0})
-    assert text.startswith("The policy is worse than always Brake: it returns 72, always Brake 763. ")
+    assert text == snapshot
     assert "No weakness" not in text
-    assert "The only rule set tested looked like a weakness, but fresh seeds confirm none." in text
-    text = told(improvement(72.0, 210.0), {BRAKE: 763.0, RANDOM: 50.0}, CONFIRMED)
-    assert text.startswith(
-        "The policy is worse than always Brake: it returns 72, always Brake 763; guided, it returns 210, which is no "
-        "repair. "
-        "The policy is weak: one of the 2 rule sets tested reveals a confirmed weakness. "
-    )
+    assert told(improvement(72.0, 210.0), {BRAKE: 763.0, RANDOM: 50.0}, CONFIRMED) == snapshot
 
 
-def test_another_policy_that_is_better_comes_first_as_well() -> None:
-    assert told(improvement(72.0), {OTHER: 90.0, RANDOM: 10.0}).startswith(
-        "The policy is worse than Mended: it returns 72, Mended 90. "
-    )
+def test_another_policy_that_is_better_comes_first_as_well(snapshot) -> None:
+    assert told(improvement(72.0), {OTHER: 90.0, RANDOM: 10.0}) == snapshot
 
 
-def test_a_reference_that_beats_only_the_guided_policy_comes_first() -> None:
-    text = told(improvement(72.0, 30.0), {BRAKE: 60.0, RANDOM: 10.0})
-    assert text.startswith("Always Brake returns 60; the policy returns 72, guided 30. ")
-    assert "do not use them" in text
+def test_a_reference_that_beats_only_the_guided_policy_comes_first(snapshot) -> None:
+    assert told(improvement(72.0, 30.0), {BRAKE: 60.0, RANDOM: 10.0}) == snapshot
 
 
-def test_a_composition_that_is_no_better_than_the_best_reference_is_no_repair() -> None:
+def test_a_composition_that_is_no_better_than_the_best_reference_is_no_repair(snapshot) -> None:
     made = improvement(72.0, 210.0)
     beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
-    text = verdict_sentence(CONFIRMED, made, beside)
-    assert "raise the mean return from 72 to 210" in text
-    assert text.endswith("That is no better than always Brake, which returns 763, and no repair.")
+    assert verdict_sentence(CONFIRMED, made, beside) == snapshot
     assert not is_repair(made, beside)
     assert imitated_reference(made, beside) is None
 
 
 @pytest.mark.parametrize(("braked", "imitates"), [(18, True), (17, False)])
-def test_nine_in_ten_steps_of_one_choice_imitate_it(braked: int, imitates: bool) -> None:
+def test_nine_in_ten_steps_of_one_choice_imitate_it(braked: int, imitates: bool, snapshot) -> None:
     made = taking(improvement(72.0, 762.9), 20 - braked, braked, 0)
     beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
     assert np.allclose(made.choice_shares, [1 - braked / 20, braked / 20, 0])
     assert (imitated_reference(made, beside) is not None) == imitates
     text = verdict_sentence(CONFIRMED, made, beside)
-    assert "no better than always Brake" in text
-    assert ("it imitates it, with this choice in 90 % of its steps." in text) == imitates
+    assert text == snapshot
+    assert ("it imitates it" in text) == imitates
 
 
 def test_what_is_better_than_a_choice_does_not_imitate_it() -> None:
@@ -111,132 +99,86 @@ def test_what_is_better_than_a_choice_does_not_imitate_it() -> None:
     assert "no better" not in verdict_sentence(CONFIRMED, made, beside)
 
 
-def test_a_composition_that_may_be_better_by_chance_is_no_better() -> None:
+def test_a_composition_that_may_be_better_by_chance_is_no_better(snapshot) -> None:
     made = improvement(72.0, 763.05)
     beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
-    text = verdict_sentence(CONFIRMED, made, beside)
-    assert "no better than always Brake, which returns 763 (the difference, +0.05, 95 % CI −" in text
-    assert text.endswith("may be chance), and no repair.")
+    assert verdict_sentence(CONFIRMED, made, beside) == snapshot
     assert not is_repair(made, beside)
 
 
-def test_a_policy_no_better_than_random_play_is_told_so_first() -> None:
+def test_a_policy_no_better_than_random_play_is_told_so_first(snapshot) -> None:
     text = told(improvement(-9.98), {RANDOM: -10.0, BRAKE: -20.0})
-    assert text.startswith(
-        "It is not certain that the policy is better than random play: it returns −9.98, random play −10 (+0.02, 95 % "
-    )
+    assert text == snapshot
     assert "No weakness" not in text
-    assert told(improvement(5.0), {RANDOM: 5.0}).startswith("The policy is no better than random play: both return 5. ")
-    assert told(improvement(4.9), {RANDOM: 5.0}, sure=False).startswith(
-        "The policy is no better than random play: it returns 4.9, random play 5. "
-    )
+    assert told(improvement(5.0), {RANDOM: 5.0}) == snapshot
+    assert told(improvement(4.9), {RANDOM: 5.0}, sure=False) == snapshot
 
 
-def test_what_returns_more_is_told_before_what_may_return_as_much() -> None:
-    text = told(improvement(5.0), {BRAKE: 5.2, RANDOM: 4.95}, sure=False)
-    assert text.startswith("The policy is no better than always Brake: it returns 5, always Brake 5.2. ")
-    text = told(improvement(5.0), {BRAKE: 5.2, RANDOM: 5.1}, sure=False)
-    assert text.startswith("The policy is no better than random play: it returns 5, random play 5.1. ")
+def test_what_returns_more_is_told_before_what_may_return_as_much(snapshot) -> None:
+    assert told(improvement(5.0), {BRAKE: 5.2, RANDOM: 4.95}, sure=False) == snapshot
+    assert told(improvement(5.0), {BRAKE: 5.2, RANDOM: 5.1}, sure=False) == snapshot
 
 
-def test_a_policy_that_never_succeeds_is_told_so_first() -> None:
+def test_a_policy_that_never_succeeds_is_told_so_first(snapshot) -> None:
     text = told(improvement(72.0, success=0.0), {RANDOM: 10.0})
-    assert text.startswith("The policy never succeeds in 20 episodes. The only rule set tested looked like")
+    assert text == snapshot
     assert "more than random play" not in text
     assert "guided or not" in told(improvement(72.0, 80.0, success=0.0), {RANDOM: 10.0})
     never = replace(DOUBTED, base=replace(DOUBTED.base, success=0.0, episodes=7))
-    assert verdict_sentence(never).startswith("The policy never succeeds in 7 episodes. ")
+    assert verdict_sentence(never) == snapshot
 
 
-def test_a_policy_that_does_not_solve_the_environment_is_told_so_first() -> None:
+def test_a_policy_that_does_not_solve_the_environment_is_told_so_first(snapshot) -> None:
     def first(made: Improvement, solved: float, evaluation=DOUBTED) -> Conclusion:
         return conclude(evaluation, made, references(made, {RANDOM: -200.0}), solved=solved)
 
     bad = first(improvement(-104.0), 200.0)
-    assert bad.headline == "The policy does not solve the environment: it returns −104 on average, solved is 200."
+    assert bad.headline == snapshot
     assert "No weakness" not in bad.text
     assert "more than random play" in bad.text
-    assert first(improvement(243.0), 200.0).headline.startswith(
-        "The policy solves the environment, with 243 on average (solved is 200), and no weakness is confirmed: "
-    )
+    assert first(improvement(243.0), 200.0).headline == snapshot
     # A repair is told first, whether or not it solves the environment.
-    assert first(improvement(72.0, 190.0), 200.0, CONFIRMED).headline.startswith("The policy is weak in one way")
+    assert first(improvement(72.0, 190.0), 200.0, CONFIRMED).headline == snapshot
 
 
-def test_a_perfect_policy_is_told_so_first() -> None:
+def test_a_perfect_policy_is_told_so_first(snapshot) -> None:
     made = improvement(500.0)
     same = replace(made.final_blocks.base, returns=np.full(20, 500.0))
     made = replace(made, final_blocks=PlayedBlocks(made.final_blocks.setup, made.final_blocks.seeds, (same,)))
     found = study(verdict(WALLS, 0.0, confirmed=None, p=0.5))
-    assert conclude(found, made, solved=475.0).headline.startswith(
-        "The policy returns 500 in every episode (solved is 475), and no weakness was found: "
-    )
-    assert conclude(found, made).headline == (
-        "The policy returns 500 in every episode, and no weakness was found: guidance by the only rule set tested "
-        "changes no return."
-    )
+    assert conclude(found, made, solved=475.0).headline == snapshot
+    assert conclude(found, made).headline == snapshot
 
 
-def test_too_few_changed_episodes_are_not_called_no_gain() -> None:
+def test_too_few_changed_episodes_are_not_called_no_gain(snapshot) -> None:
     rare = verdict(WALLS, 1.0, confirmed=False)
     rare = replace(rare, confirmation=replace(rare.confirmation, is_too_rare=True))
-    assert "looked like one, but too few episodes change on fresh seeds to tell." in conclude(study(rare)).headline
+    assert conclude(study(rare)).headline == snapshot
     effect = Effect(4.0, 1.0, 2.6, 5.5, 1.0, changed=12, seeds=400)
     check = CompositionCheck(WALLS, effect, 0.01, is_too_rare=True, constraints=(), is_passed=False)
     made = replace(improvement(5.0), check=check)
-    assert conclude(DOUBTED, made).sentences[0] == (
-        "Four rules may help (+4, 95 % CI +2.6 to +5.5), but they change 12 of 400 episodes, too few to rule out rare "
-        "losses, which such an interval does not show: no guided policy is proposed."
-    )
+    assert conclude(DOUBTED, made).sentences[0] == snapshot
     given_up = replace(made, check=replace(check, is_too_rare=False))
-    assert conclude(DOUBTED, given_up).sentences[0].endswith("the policy alone beyond chance.")
+    assert conclude(DOUBTED, given_up).sentences[0] == snapshot
 
 
-def test_a_tie_with_a_constant_choice_is_told() -> None:
-    text = told(improvement(12.0), {BRAKE: 12.0, RANDOM: 3.0})
-    assert text.startswith("The policy is no better than always Brake: both return 12. ")
+def test_a_tie_with_a_constant_choice_is_told(snapshot) -> None:
+    assert told(improvement(12.0), {BRAKE: 12.0, RANDOM: 3.0}) == snapshot
 
 
-def test_another_policy_that_is_as_good_is_no_shame() -> None:
-    text = told(improvement(12.0), {OTHER: 12.0, RANDOM: 3.0})
-    assert text.startswith("No weakness is confirmed: ")
-    assert text.endswith("the best of these plain ways to act, random play, returns 3.")
+def test_another_policy_that_is_as_good_is_no_shame(snapshot) -> None:
+    assert told(improvement(12.0), {OTHER: 12.0, RANDOM: 3.0}) == snapshot
 
 
-def test_a_policy_better_than_all_references_is_told_so_at_the_end() -> None:
-    text = told(improvement(500.0), {BRAKE: 9.4, RANDOM: 22.0})
-    assert text.startswith("No weakness is confirmed: ")
-    assert text.endswith(
-        "Alone, the policy returns 500, more than random play and every constant choice: the best of these plain "
-        "ways to act, random play, returns 22."
-    )
-    text = told(improvement(500.0, 510.0), {RANDOM: 22.0}, CONFIRMED)
-    assert text.startswith("The policy is weak in one way: four rules raise the mean return from 500 to 510 (95 % CI +")
+def test_a_policy_better_than_all_references_is_told_so_at_the_end(snapshot) -> None:
+    assert told(improvement(500.0), {BRAKE: 9.4, RANDOM: 22.0}) == snapshot
+    assert told(improvement(500.0, 510.0), {RANDOM: 22.0}, CONFIRMED) == snapshot
     assert is_repair(improvement(500.0, 510.0), references(improvement(500.0, 510.0), {RANDOM: 22.0}))
     assert not is_repair(improvement(500.0))
 
 
-@pytest.mark.parametrize(
-    ("objective", "first", "gain"),
-    [
-        (
-            "median",
-            "The policy is worse than always Brake: it has a median return of 73, always Brake 763; guided, it has 209",
-            "raise the median return",
-        ),
-        (
-            "cost",
-            "The policy is worse than always Brake: it has a mean cost of 9, always Brake 0; guided, it has 4",
-            "lower the mean cost from 9 to 4 (−5, ",
-        ),
-        (
-            "success",
-            "The policy is worse than always Brake: it has a share of successful episodes of 0 %, always Brake 100 %; ",
-            "raise the share of successful episodes from 0 % to 50 % (+50 points, 95 % CI ",
-        ),
-    ],
-)
-def test_other_objectives_have_their_own_words(objective: str, first: str, gain: str) -> None:
+@pytest.mark.parametrize("objective", ["median", "cost", "success"])
+def test_other_objectives_have_their_own_words(objective: str, snapshot) -> None:
     made = improvement(72.0, 210.0)
     base, guided = made.final_blocks.results
     results = (
@@ -255,16 +197,11 @@ def test_other_objectives_have_their_own_words(objective: str, first: str, gain:
     entry = QuotedReference(
         BRAKE, brake, Sample.of(brake), asked.compare(brake, results[0]), asked.compare(brake, results[1]), True
     )
-    text = verdict_sentence(CONFIRMED, made, References(made.base, (), (entry,)))
-    assert text.startswith(first)
-    assert gain in text
-    assert "no better than always Brake, which has a " in text
+    assert verdict_sentence(CONFIRMED, made, References(made.base, (), (entry,))) == snapshot
 
 
-def test_without_references_nothing_is_said_of_them() -> None:
-    assert verdict_sentence(DOUBTED, improvement(5.0)).startswith("No weakness is confirmed: ")
+def test_without_references_nothing_is_said_of_them(snapshot) -> None:
+    assert verdict_sentence(DOUBTED, improvement(5.0)) == snapshot
     assert is_repair(improvement(5.0, 9.0))
     made = improvement(5.0)
-    assert verdict_sentence(DOUBTED, made, References(Sample.of(made.final_blocks.base), (), ())).endswith(
-        "No composition of rules did better than the policy alone beyond chance."
-    )
+    assert verdict_sentence(DOUBTED, made, References(Sample.of(made.final_blocks.base), (), ())) == snapshot

@@ -110,15 +110,15 @@ def test_wrong_expressions_are_refused_in_one_line(expression: str, error: str) 
     assert "\n" not in str(raised.value)
 
 
-def test_circles_are_refused() -> None:
-    with pytest.raises(FeatureError, match=r"computed from each other in a circle: (a → b → a|b → a → b)\."):
+def test_circles_are_refused(raises_saved) -> None:
+    with raises_saved(FeatureError):
         DerivedFeatures.of(["gap"], {"a": "b + 1", "b": "previous(a)"})
 
 
-def test_a_division_by_zero_says_where() -> None:
-    with pytest.raises(FeatureError, match=r"'x' = '1 / gap' divides by zero: gap is 0 there; keep it from that"):
+def test_a_division_by_zero_says_where(raises_saved) -> None:
+    with raises_saved(FeatureError):
         values("1 / gap", (1.0, 0), (0.0, 0))
-    with pytest.raises(FeatureError, match=r"'x' = 'gap \*\* 8 \* gap' is inf; it must be a finite number\."):
+    with raises_saved(FeatureError):
         values("gap ** 8 * gap", (1e6, 0))
 
 
@@ -139,8 +139,8 @@ def test_a_names_file_with_derived_features(tmp_path: Path) -> None:
     assert copy.deepcopy(space) == space
 
 
-def test_names_twice_are_refused() -> None:
-    with pytest.raises(FeatureError, match=r"feature name 'gap' is used for more than one feature"):
+def test_names_twice_are_refused(raises_saved) -> None:
+    with raises_saved(FeatureError):
         FeatureSpace.from_dict({"features": ["gap"], "derived": {"gap": "gap + 1"}})
 
 

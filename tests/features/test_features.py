@@ -37,14 +37,14 @@ def test_names_that_could_not_be_read_back_are_refused(name: str) -> None:
         Feature(name)
 
 
-def test_names_must_differ() -> None:
-    with pytest.raises(FeatureError, match="'a' is used for more than one feature"):
+def test_names_must_differ(raises_saved) -> None:
+    with raises_saved(FeatureError):
         FeatureSpace.of(["a", "b", "a"])
 
 
-def test_unknown_names_get_the_nearest_ones() -> None:
+def test_unknown_names_get_the_nearest_ones(raises_saved) -> None:
     space = pacman_features(2)
-    with pytest.raises(FeatureError, match=r"no feature called 'food\.nroth'. Did you mean 'food\.north'"):
+    with raises_saved(FeatureError):
         space.feature_index("food.nroth")
     with pytest.raises(FeatureError, match="Did you mean 'North'"):
         space.action_index("north")
@@ -116,8 +116,8 @@ def test_a_missing_file_is_named(tmp_path) -> None:
         FeatureSpace.from_toml(tmp_path / "no.toml")
 
 
-def test_observations_of_the_wrong_width_are_refused() -> None:
-    with pytest.raises(FeatureError, match=r"\(n, 69\) are expected, got \(2, 3\)"):
+def test_observations_of_the_wrong_width_are_refused(raises_saved) -> None:
+    with raises_saved(FeatureError):
         pacman_features(2).check(np.zeros((2, 3)))
 
 

@@ -112,11 +112,11 @@ class Shifted(MirrorWorld):
         return super().step(action - 5)
 
 
-def test_actions_may_start_anywhere() -> None:
+def test_actions_may_start_anywhere(raises_saved) -> None:
     plain, shifted = GuidedEnv(MirrorWorld(), guided()), GuidedEnv(Shifted(), guided())
     for seed in range(5):
         assert play(plain, lambda _: RIGHT, seed) == play(shifted, lambda _: RIGHT + 5, seed)
-    with pytest.raises(LegibleError, match="there is no action 0: the actions are 5 … 7"):
+    with raises_saved(LegibleError):
         shifted.step(0)
     for first, env in ((0, plain), (5, shifted)):
         for inside in (first, first + 2):
@@ -179,24 +179,24 @@ def test_a_log_of_ones_own_stays_open_and_one_that_was_opened_here_is_closed(tmp
     GuidedEnv(MirrorWorld(), guided()).close()
 
 
-def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(LegibleError, match=r"nowhere/audit\.jsonl: cannot be written \(No such file"):
+def test_a_log_that_cannot_be_written(tmp_path: Path, raises_saved) -> None:
+    with raises_saved(LegibleError):
         AuditLog(tmp_path / "nowhere" / "audit.jsonl")
     log = AuditLog("/dev/full")
-    with pytest.raises(LegibleError, match=r"/dev/full: cannot be written \(No space left"):
+    with raises_saved(LegibleError):
         log.record(guided().explain(observe(left=1)), step=0)
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(LegibleError, match="speak of 5 features, but the environment shows 4"):
+def test_what_does_not_fit_is_refused(raises_saved) -> None:
+    with raises_saved(LegibleError):
         GuidedEnv(gymnasium.make("CartPole-v1"), guided())
     two = FeatureSpace.of(SPACE.names, ["Left", "Right"])
     policy = load_policy(lambda o: o[:, :2], output="values", n_features=5, n_actions=2)
-    with pytest.raises(LegibleError, match="has 2 actions, the environment 3"):
+    with raises_saved(LegibleError):
         GuidedEnv(MirrorWorld(), GuidedPolicy(policy, [], two))
-    with pytest.raises(LegibleError, match=r"reset\(\) must be called before step\(\)"):
+    with raises_saved(LegibleError):
         GuidedEnv(MirrorWorld(), guided()).step(0)
-    with pytest.raises(LegibleError, match=r"an observation has 5 features, got an array of shape \(4,\)"):
+    with raises_saved(LegibleError):
         guided().predict(np.zeros(4))
 
 
@@ -277,8 +277,8 @@ def test_one_observation_of_several_dimensions() -> None:
     assert made.predict(table.reshape(1, 6))[0].tolist() == [1]
 
 
-def test_discrete_guidance_is_not_for_an_environment_of_other_actions() -> None:
+def test_discrete_guidance_is_not_for_an_environment_of_other_actions(raises_saved) -> None:
     env = mirror_world.MirrorWorld()
     env.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
-    with pytest.raises(LegibleError, match=r"the guided policy's actions are Discrete\(3\), the environment's Box"):
+    with raises_saved(LegibleError):
         GuidedEnv(env, guided())

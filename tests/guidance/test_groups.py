@@ -88,15 +88,14 @@ def test_scores_of_a_guided_policy_are_blocked_within_the_group() -> None:
     assert np.isfinite(scores[[0, 1, 3, 4, 5]]).all()
 
 
-def test_an_explanation_says_what_became_of_every_part() -> None:
+def test_an_explanation_says_what_became_of_every_part(snapshot) -> None:
     told = guided("+steer.left <- x > 0").explain([0.9, -0.7])
     assert isinstance(told, JointIntervention)
     assert told.changed
     assert told.wanted.tolist() == [np.float32(0.9), np.float32(-0.7)]
     assert told.action.tolist() == [-0.75, np.float32(-0.7)]
     assert [(part.wanted, part.action, part.changed) for part in told.parts] == [(2, 0, True), (3 + 1, 3 + 1, False)]
-    assert "steer.left: rules enforce steer.left (the policy wanted steer.right)" in str(told)
-    assert "0.9 became −0.75" in str(told)
+    assert str(told) == snapshot
 
 
 class Slope(gymnasium.Env):
@@ -114,13 +113,13 @@ class Slope(gymnasium.Env):
         return np.array([0.9, -0.7], np.float32), 0.0, False, False, {"did": action}
 
 
-def test_in_a_guided_environment_rules_have_the_last_word_on_any_action(tmp_path) -> None:
+def test_in_a_guided_environment_rules_have_the_last_word_on_any_action(tmp_path, raises_saved) -> None:
     env = GuidedEnv(Slope(), guided("-steer.left <- x > 0"), log=tmp_path / "log.jsonl")
     env.reset(seed=3)
     # The policy itself would steer right; the user's action is moved to the neighbour that is nearer to it.
     assert env.step(np.array([-0.5, 1.5], np.float32))[4]["did"].tolist() == [0.0, 1.5]
     assert env.step(np.array([0.5, 1.5], np.float32))[4]["did"].tolist() == [0.5, 1.5]
-    with pytest.raises(LegibleError, match=r"there is no action \[5. 0.\]: the actions are Box"):
+    with raises_saved(LegibleError):
         env.step(np.array([5.0, 0.0], np.float32))
     env.close()
     (line,) = [json.loads(text) for text in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -130,11 +129,11 @@ def test_in_a_guided_environment_rules_have_the_last_word_on_any_action(tmp_path
     assert line["parts"]["steer"]["blocked"] == ["steer.left"]
 
 
-def test_an_environment_with_other_actions_is_refused() -> None:
+def test_an_environment_with_other_actions_is_refused(raises_saved) -> None:
     class Other(Slope):
         action_space = spaces.Box(-1, 1, (3,))
 
-    with pytest.raises(LegibleError, match="the guided policy's actions are Box"):
+    with raises_saved(LegibleError):
         GuidedEnv(Other(), guided())
 
 
@@ -272,15 +271,15 @@ def test_exploring_takes_the_typical_action_of_a_random_region() -> None:
     assert set(actions[:, 0].tolist()) == {-0.75, 0.0, float(np.float32(0.3))}
 
 
-def test_an_action_out_of_bounds_is_a_clear_line() -> None:
+def test_an_action_out_of_bounds_is_a_clear_line(raises_saved) -> None:
     wild = load_policy(lambda o: 3 * o, output="actions", n_features=2)
-    with pytest.raises(LegibleError, match=r"gives 1.5 for 'steer', which is out of its bounds, -1 to 1; clip"):
+    with raises_saved(LegibleError):
         with_choices(wild, SPACE).scores(np.array([[0.5, 0.0]], np.float32))
 
 
-def test_regions_must_be_known() -> None:
+def test_regions_must_be_known(raises_saved) -> None:
     early = FeatureSpace(SPACE.features, SPACE.actions[:3], (ActionGroup("steer", 0, 3, Regions(-1.0, 1.0)),))
-    with pytest.raises(LegibleError, match="must be cut into regions before"):
+    with raises_saved(LegibleError):
         GuidedPolicy(FOLLOWS, [], early)
 
 

@@ -29,7 +29,7 @@ def guided() -> GuidedPolicy:
     return GuidedPolicy(policy, [parse_rule("+GoOn <- before = 1", SPACE)], SPACE)
 
 
-def test_one_observation_and_batches_of_one_and_more() -> None:
+def test_one_observation_and_batches_of_one_and_more(raises_saved) -> None:
     alone, memory = guided().predict(np.array(STRONG, np.float32))
     assert (np.ndim(alone), alone) == (0, TURN)
     assert guided().predict(np.array(STRONG, np.float32), memory)[0] == GO_ON
@@ -37,9 +37,9 @@ def test_one_observation_and_batches_of_one_and_more() -> None:
     assert one.tolist() == [TURN]
     assert guided().predict(np.array([STRONG], np.float32), memory)[0].tolist() == [GO_ON]
     assert guided().predict(np.array([STRONG, WEAK], np.float32))[0].tolist() == [TURN, GO_ON]
-    with pytest.raises(LegibleError, match=r"has 2 numbers, got an array of shape \(5,\)"):
+    with raises_saved(LegibleError):
         guided().predict(np.zeros(5, np.float32))
-    with pytest.raises(LegibleError, match="the state is of 1 episodes, but there are 2 observations"):
+    with raises_saved(LegibleError):
         guided().predict(np.array([STRONG, WEAK], np.float32), memory)
 
 
@@ -101,7 +101,7 @@ def test_one_observation_is_told_from_several_by_its_numbers() -> None:
     assert _observations(spaces.Discrete(4), [3, 1])[1] == [[3], [1]]
 
 
-def test_entries_of_one_observation_and_of_several() -> None:
+def test_entries_of_one_observation_and_of_several(raises_saved) -> None:
     shown = spaces.Dict({"a": spaces.Box(0.0, 9.0, (2,), np.float32), "b": spaces.Discrete(3)})
     one = {"a": np.zeros(2), "b": 1, "more": 5}
     assert _observations(shown, one) == (True, [one])
@@ -109,7 +109,7 @@ def test_entries_of_one_observation_and_of_several() -> None:
     assert not single
     assert [(part["a"].tolist(), int(part["b"])) for part in parts] == [([1.0, 2.0], 1), ([3.0, 4.0], 2)]
     for wrong in ({"a": np.zeros(2)}, np.zeros(3)):
-        with pytest.raises(LegibleError, match="an observation has the entries a, b"):
+        with raises_saved(LegibleError):
             _observations(shown, wrong)
 
 

@@ -8,6 +8,7 @@ import pytest
 from harness.chaos import STAGES, _cluster, _has_come, draw_moments, run_chaos
 
 
+@pytest.mark.subprocess
 def test_three_kills() -> None:
     result = run_chaos(3, "inline", seed=0)
     assert result.kills.total() == 3

@@ -18,6 +18,7 @@ from legible.errors import LegibleError
 ROOT = Path(__file__).parent.parent.parent
 
 
+@pytest.mark.slow
 def test_a_slice_of_mutants() -> None:
     """In a process of its own, whose memory nothing else takes."""
     command = [sys.executable, "-m", "harness", "fuzz", "--mutants", "1500"]

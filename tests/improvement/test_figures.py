@@ -67,9 +67,9 @@ def test_steps_are_told_by_the_rule_they_come_from() -> None:
         Step(RuleSet((rule(1), rule(2), rule(3))), 2.0, 0.75, accepted=False, is_removal=True),
     )
     rows = replace(found, steps=steps).to_rows(space)
-    assert [(row["rule"], row["rules"]) for row in rows] == [
-        ("-Go <- x > -1", 2),
-        ("-Go <- x > -2; -Go <- x > -3; -Go <- x > -4", 3),
+    assert [(row["rule"].split("; "), row["rules"]) for row in rows] == [
+        (["-Go <- x > -1"], 2),
+        (["-Go <- x > -2", "-Go <- x > -3", "-Go <- x > -4"], 3),
     ]
     assert [(row["mean"], row["error"]) for row in rows] == [(1.0, 0.5), (2.0, 0.75)]
     assert [(row["accepted"], row["removal"]) for row in rows] == [(True, False), (False, True)]

@@ -61,12 +61,10 @@ def test_a_rule_learner_of_ones_own() -> None:
     }
 
 
-def test_names_are_checked_before_anything_is_computed() -> None:
-    with pytest.raises(
-        LegibleError, match=r"no importance method 'lima'; known are 'lime', 'surrogate', 'none'\. Did you mean"
-    ):
+def test_names_are_checked_before_anything_is_computed(raises_saved) -> None:
+    with raises_saved(LegibleError):
         mine(POLICY, played(), seed=0, settings=MiningSettings(importance="lima"))
-    with pytest.raises(LegibleError, match="no rule learner 'cn2'; known are 'ripper'"):
+    with raises_saved(LegibleError):
         mine(POLICY, played(), seed=0, settings=MiningSettings(learner="cn2"))
     with pytest.raises(LegibleError, match="already an importance method 'lime'"):
         register_importance("lime", methods.find_importance("none"))

@@ -22,6 +22,7 @@ def found_in(world: PlantedDecisions) -> Mistakes:
     return find_mistakes(search, world, lambda *_: [0], RANDOM, greedy=True, settings=SETTINGS, alpha=0.05, seed=0)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["normal", "binary", "rare losses", "skewed"])
 def test_listed_intervals_cover_although_they_were_chosen(noise: Noise) -> None:
     missed, listed = [], 0

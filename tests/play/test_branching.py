@@ -194,13 +194,14 @@ class Counting:
         return (count[0, :, 0] % 3 == 0).astype(np.int64), (count,)
 
 
-def test_find_way_tries_the_quickest_first() -> None:
+def test_find_way_tries_the_quickest_first(snapshot) -> None:
     assert find_way("legible/PacmanSmall-v0").way == "rows"
     lander = find_way("LunarLander-v3")
     assert (lander.way, lander.futures) == ("replay", "random")
-    assert str(lander) == "the episode's actions are repeated from its start; new futures differ"
+    assert str(lander) == snapshot
 
 
+@pytest.mark.subprocess
 def test_copies_are_tried_in_a_process_of_their_own() -> None:
     assert find_way("FrozenLake-v1").way == "copy"
     fragile = find_way("play.branching_environments:Fragile")
@@ -208,22 +209,22 @@ def test_copies_are_tried_in_a_process_of_their_own() -> None:
     assert "worker died (exit code 3)" in fragile.problem
 
 
-def test_copies_that_share_their_state_are_not_trusted() -> None:
+def test_copies_that_share_their_state_are_not_trusted(raises_saved) -> None:
     shared = EnvironmentSpec("play.branching_environments:Shared")
-    with pytest.raises(BranchingError, match="the same actions do not give the same episode"):
+    with raises_saved(BranchingError):
         try_way(shared, ("copy", 0))
     assert try_way(shared, ("replay", 0)) == "random"
 
 
-def test_an_environment_that_cannot_be_repeated_has_no_way() -> None:
+def test_an_environment_that_cannot_be_repeated_has_no_way(raises_saved, snapshot) -> None:
     found = find_way(Drift("outside"))
     assert found.way is None
-    assert "all that is random must come from self.np_random" in str(found)
+    assert str(found) == snapshot
     slots = make_slots(EnvironmentSpec(DRIFT, {"generator": "outside"}), 1)
     _, (recording,) = record(slots, network(2, 2), [0])
     branching = make_branching(slots, "replay")
     states = branching.visit([Point(0, 5, recording.actions, recording.observations[5])])
-    with pytest.raises(BranchingError, match="seed 0 cannot be repeated: after its first 5 actions something else"):
+    with raises_saved(BranchingError):
         branching.start(np.array([0]), states)
 
 
@@ -245,16 +246,16 @@ def test_own_state_without_a_way_to_reseed() -> None:
     assert try_way(cloned, ("own state", 0)) == "cannot be reseeded"
 
 
-def test_an_episode_that_ends_before_the_point_is_refused() -> None:
+def test_an_episode_that_ends_before_the_point_is_refused(raises_saved) -> None:
     slots = make_slots("CartPole-v1", 1)
     branching = make_branching(slots, "copy")
-    with pytest.raises(BranchingError, match="it is over, which it was not then"):
+    with raises_saved(BranchingError):
         branching.visit([Point(0, 60, np.zeros(60, np.int64))])
     with pytest.raises(BranchingError, match="lies beyond its 2 actions"):
         Point(0, 3, np.zeros(2, np.int64))
 
 
-def test_starts_are_checked() -> None:
+def test_starts_are_checked(raises_saved) -> None:
     slots = make_slots("CartPole-v1", 2)
     branching = make_branching(slots, "replay")
     states = branching.visit([Point(0, 1, np.zeros(1, np.int64))])
@@ -262,7 +263,7 @@ def test_starts_are_checked() -> None:
         branching.start(np.array([0]), states, future="new")
     with pytest.raises(BranchingError, match="2 rows, 1 states"):
         branching.start(np.array([0, 1]), states)
-    with pytest.raises(BranchingError, match="single environments cannot go back to a state by 'rows'"):
+    with raises_saved(BranchingError):
         make_branching(slots, "rows")
     with pytest.raises(BranchingError, match="a native batch cannot"):
         make_branching(make_slots("legible/PacmanSmall-v0", 2), "copy")

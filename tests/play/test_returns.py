@@ -55,10 +55,10 @@ def test_returns_are_those_of_stable_baselines3(algorithm, name, settings, tmp_p
     assert len(set(expected)) > 1
     for policy in (load_policy(tmp_path / "model.zip"), load_policy(model)):
         found = evaluate_policy(policy, name, SEEDS, slots=1)
-        # A Monitor rounds to six digits.
-        assert found.episodes.returns.round(6).tolist() == expected
-        assert found.mean == pytest.approx(np.mean(expected), abs=1e-6)
-        assert found.error == pytest.approx(np.std(expected, ddof=1) / np.sqrt(5), abs=1e-6)
+        # Stable-Baselines3's networks and ours may differ in the last bits, and a Monitor rounds to six digits.
+        assert found.episodes.returns == pytest.approx(expected, rel=1e-4)
+        assert found.mean == pytest.approx(np.mean(expected), rel=1e-4)
+        assert found.error == pytest.approx(np.std(expected, ddof=1) / np.sqrt(5), rel=1e-3)
         side_by_side = play_policy(policy, name, SEEDS, slots=3)
         np.testing.assert_allclose(side_by_side.returns, expected, rtol=1e-4)
 

@@ -65,6 +65,11 @@ def make_model(
     return model
 
 
+def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
+    """Two computations of the same scores agree up to rounding, which differs between processors."""
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+
+
 def sb3_scores(model: Any, observations: np.ndarray) -> np.ndarray:
     """Return what Stable-Baselines3 itself computes, from observations as its environment gives them."""
     policy = model.policy

@@ -87,15 +87,15 @@ def test_the_cache_works_without_a_network(filled, monkeypatch):
     load_policy("hf:someone/agent")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert load_policy("hf:someone/agent").normalisation is not None
-    with pytest.raises(PolicyError, match="cannot be fetched, and the cache does not have it"):
+    with pytest.raises(PolicyError, match="cannot be fetched, and the cache"):
         load_policy("hf:someone/other")
 
 
-def test_what_is_unclear_or_missing(filled):
-    with pytest.raises(PolicyError, match=r"has no file 'x\.zip'; it has README\.md"):
+def test_what_is_unclear_or_missing(filled, raises_saved):
+    with raises_saved(PolicyError):
         load_policy("hf:someone/agent/x.zip")
     filled["second.zip"] = b"PK"
-    with pytest.raises(PolicyError, match=r"several files could be the policy \(dqn-CartPole-v1\.zip, second\.zip\)"):
+    with raises_saved(PolicyError):
         load_policy("hf:someone/agent")
     with pytest.raises(PolicyError, match="write it as hf:USER/REPO"):
         load_policy("hf:someone")

@@ -147,7 +147,7 @@ def test_the_file_is_one_that_others_can_read(policy, tmp_path):
         }
 
 
-def test_statistics_beside_the_file_count_when_it_has_none(policy, tmp_path):
+def test_statistics_beside_the_file_count_when_it_has_none(policy, tmp_path, raises_saved):
     path = save_policy(policy, tmp_path / "p.safetensors")
     statistics = Normalisation([0.0] * 3, [2.0] * 3, 1e-8, 10.0)
     save_normalisation(statistics, tmp_path / "p.normalisation.npz")
@@ -158,19 +158,19 @@ def test_statistics_beside_the_file_count_when_it_has_none(policy, tmp_path):
     other = Normalisation([1.0] * 3, [2.0] * 3, 1e-8, 10.0)
     save_normalisation(other, tmp_path / "q.normalisation.npz")
     assert load_policy(tmp_path / "q.safetensors").normalisation == statistics
-    with pytest.raises(PolicyError, match="brings normalisation statistics of its own"):
+    with raises_saved(PolicyError):
         load_policy(tmp_path / "q.safetensors", normalisation=other)
 
 
-def test_what_cannot_be_saved(policy, tmp_path):
+def test_what_cannot_be_saved(policy, tmp_path, raises_saved):
     with pytest.raises(PolicyError, match=r"saved as \.safetensors, not '\.pt'"):
         save_policy(policy, tmp_path / "p.pt")
     function = load_policy(lambda batch: batch, output="values", n_features=2)
     with pytest.raises(PolicyError, match="a FunctionPolicy cannot be saved"):
         save_policy(function, tmp_path / "p.safetensors")
-    with pytest.raises(PolicyError, match="plain data that JSON can hold"):
+    with raises_saved(PolicyError):
         save_policy(policy, tmp_path / "p.safetensors", metadata={"model": object()})
-    with pytest.raises(PolicyError, match="3 action names given for 2 actions"):
+    with raises_saved(PolicyError):
         save_policy(policy, tmp_path / "p.safetensors", action_names=["a", "b", "c"])
     assert not list(tmp_path.iterdir())
 
@@ -193,57 +193,58 @@ class TestDamagedFiles:
         assert str(path) in str(caught.value)
         return str(caught.value)
 
-    def test_missing_and_foreign(self, tmp_path):
+    def test_missing_and_foreign(self, tmp_path, snapshot):
         path = tmp_path / "p.safetensors"
-        assert "no such file" in self.complaint(path)
+        assert self.complaint(path) == snapshot
         path.touch()
-        assert "the file is empty" in self.complaint(path)
+        assert self.complaint(path) == snapshot
         path.write_bytes(b"x" * 100)
-        assert "no .safetensors file, or a damaged one" in self.complaint(path)
+        assert self.complaint(path) == snapshot
         path.write_bytes(safetensors.numpy.save({"a": np.zeros(2)}))
-        assert "was not written by save_policy" in self.complaint(path)
+        assert self.complaint(path) == snapshot
 
     @pytest.mark.parametrize("part", [0.05, 0.5, 0.99])
-    def test_truncated(self, policy, tmp_path, part):
+    def test_truncated(self, policy, tmp_path, part, snapshot):
         path = save_policy(policy, tmp_path / "p.safetensors")
         path.write_bytes(path.read_bytes()[: int(part * path.stat().st_size)])
-        assert "no .safetensors file, or a damaged one" in self.complaint(path)
+        place, ours, _ = self.complaint(path).split(": ", 2)  # what follows is said by safetensors
+        assert f"{place}: {ours}" == snapshot
 
-    def test_another_weight_is_noticed(self, policy, tmp_path):
+    def test_another_weight_is_noticed(self, policy, tmp_path, snapshot):
         path = save_policy(policy, tmp_path / "p.safetensors")
         content = bytearray(path.read_bytes())
         content[-4] ^= 1  # the last bit of a bias
         path.write_bytes(content)
-        assert "its content is not what was written" in self.complaint(path)
+        assert self.complaint(path) == snapshot
 
-    def test_another_word_in_the_description_is_noticed(self, policy, tmp_path):
+    def test_another_word_in_the_description_is_noticed(self, policy, tmp_path, snapshot):
         path = save_policy(policy, tmp_path / "p.safetensors")
         path.write_bytes(path.read_bytes().replace(b"tanh", b"relu"))
-        assert "its content is not what was written" in self.complaint(path)
+        assert self.complaint(path) == snapshot
 
     @pytest.mark.parametrize(
-        ("change", "complaint"),
+        "change",
         [
-            (lambda t, _: t["layers.1.weight"].__setitem__((0, 0), np.nan), "tensor 'layers.1.weight' is not finite"),
-            (lambda t, _: t.pop("layers.1.bias"), "tensor 'layers.1.bias' is missing"),
-            (lambda t, _: t.update(extra=np.zeros(1)), "tensor 'extra' belongs to no layer"),
-            (lambda t, _: t.update({"layers.0.bias": np.zeros(5)}), "tensor 'layers.0.bias' is float64[5]"),
-            (lambda t, _: t.update({"layers.0.bias": np.zeros(4, np.float32)}), "cannot have bias (4,)"),
-            (lambda _, d: d.update(version=3), "version 3 of the format, this legible reads versions 1 and 2"),
-            (lambda _, d: d.update(format="other"), "not of the format 'legible-policy'"),
-            (lambda _, d: d.update(head="softmax"), "unknown head 'softmax'"),
-            (lambda _, d: d.pop("encoding"), "incomplete or malformed"),
-            (lambda _, d: d.update(layers=None), "incomplete or malformed"),
-            (lambda _, d: d.update(encoding={"kind": "plain", "features": 4}), "layer 0 reads 3 values, but 4 come in"),
-            (lambda _, d: d.update(encoding={"kind": "images"}), "unknown observation encoding"),
-            (lambda _, d: d.update(normalisation={"epsilon": 1, "clip": 1}), "'normalisation.mean' is missing"),
-            (lambda _, d: d["layers"][0].update(activation="rleu"), "Did you mean 'relu'"),
-            (lambda _, d: d.update(action_names=["a"]), "1 action names given for 2 actions"),
+            pytest.param(lambda t, _: t["layers.1.weight"].__setitem__((0, 0), np.nan), id="not finite"),
+            pytest.param(lambda t, _: t.pop("layers.1.bias"), id="no bias"),
+            pytest.param(lambda t, _: t.update(extra=np.zeros(1)), id="one more tensor"),
+            pytest.param(lambda t, _: t.update({"layers.0.bias": np.zeros(5)}), id="another type"),
+            pytest.param(lambda t, _: t.update({"layers.0.bias": np.zeros(4, np.float32)}), id="another length"),
+            pytest.param(lambda _, d: d.update(version=3), id="version"),
+            pytest.param(lambda _, d: d.update(format="other"), id="format"),
+            pytest.param(lambda _, d: d.update(head="softmax"), id="head"),
+            pytest.param(lambda _, d: d.pop("encoding"), id="no encoding"),
+            pytest.param(lambda _, d: d.update(layers=None), id="no layers"),
+            pytest.param(lambda _, d: d.update(encoding={"kind": "plain", "features": 4}), id="another width"),
+            pytest.param(lambda _, d: d.update(encoding={"kind": "images"}), id="encoding"),
+            pytest.param(lambda _, d: d.update(normalisation={"epsilon": 1, "clip": 1}), id="no mean"),
+            pytest.param(lambda _, d: d["layers"][0].update(activation="rleu"), id="activation"),
+            pytest.param(lambda _, d: d.update(action_names=["a"]), id="action names"),
         ],
     )
-    def test_wrong_contents(self, policy, tmp_path, change, complaint):
+    def test_wrong_contents(self, policy, tmp_path, change, snapshot):
         path = rewrite(save_policy(policy, tmp_path / "p.safetensors"), change)
-        assert complaint in self.complaint(path)
+        assert self.complaint(path) == snapshot
 
     @settings(LAW, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
@@ -266,16 +267,16 @@ class TestDamagedFiles:
             complaint = str(error)
         assert str(path) in complaint
 
-    def test_a_missing_activation_is_asked_for(self, policy, tmp_path):
+    def test_a_missing_activation_is_asked_for(self, policy, tmp_path, raises_saved):
         path = rewrite(save_policy(policy, tmp_path / "p.safetensors"), lambda _, d: d["layers"][0].clear())
-        with pytest.raises(UnclearPolicyError, match="does not name the activation of layer 0") as caught:
+        with raises_saved(UnclearPolicyError) as caught:
             load_policy(path)
         assert caught.value.argument == "activation"
         assert load_policy(path, activation="tanh").layers[0].activation == Activation("tanh")
 
-    def test_answers_that_contradict_the_file(self, policy, tmp_path):
+    def test_answers_that_contradict_the_file(self, policy, tmp_path, snapshot):
         path = save_policy(policy, tmp_path / "p.safetensors")
-        assert "layer 0 has 'tanh'" in self.complaint(path, activation="relu")
-        assert "it reads observations of 3 features, but 4 were asked for" in self.complaint(path, n_features=4)
-        assert "it has 2 actions, but 5 were asked for" in self.complaint(path, n_actions=5)
+        assert self.complaint(path, activation="relu") == snapshot
+        assert self.complaint(path, n_features=4) == snapshot
+        assert self.complaint(path, n_actions=5) == snapshot
         load_policy(path, activation="tanh", n_features=3, n_actions=2)

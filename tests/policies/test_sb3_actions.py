@@ -458,18 +458,18 @@ class TestZipsOf10:
         )
         assert not (tmp_path / "exploded").exists()
 
-    def test_poisoned_dictionaries_are_refused(self, tmp_path):
+    def test_poisoned_dictionaries_are_refused(self, tmp_path, raises_saved):
         model = make("SAC", GOAL, ACTIONS["box"])
         path = tmp_path / "model.zip"
         model.save(path)
         rewrite_data(path, lambda data: data["observation_space"].update({":serialized:": "nonsense"}))
-        with pytest.raises(PolicyError, match="its observation space is Dict, which cannot be read"):
+        with raises_saved(PolicyError):
             load_policy(path)
 
     def test_tensors_that_do_not_fit_the_spaces(self, tmp_path):
         make("SAC", BOX, ACTIONS["box"]).save(tmp_path / "model.zip")
         rewrite_data(tmp_path / "model.zip", lambda data: data["observation_space"].update(_shape=[5]))
-        with pytest.raises(PolicyError, match=r"model\.zip: the tensors of policy\.pth do not fit"):
+        with pytest.raises(PolicyError, match=r"policy\.pth do not fit"):
             load_policy(tmp_path / "model.zip")
 
 

@@ -27,6 +27,7 @@ from legible.policies import NetworkPolicy, OneHot, Plain, PolicyError, UnclearP
 from policies.conftest import (
     ALGORITHMS,
     SpaceEnv,
+    assert_close,
     make_env,
     make_model,
     rewrite_data,
@@ -48,11 +49,7 @@ def assert_same_scores(path: Path, model, observations, flat=None, **arguments):
     expected = sb3_scores(model, observations)
     scores = policy.scores(observations if flat is None else flat)
     assert scores.dtype == np.float32
-    if hasattr(model.policy, "quantile_net"):
-        # The quantiles are averaged in the weights, not in the output.
-        np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
-    else:
-        np.testing.assert_array_equal(scores, expected)
+    assert_close(scores, expected)
     assert expected.std(axis=0).min() > 1e-3  # the comparison is not of constants
     return policy
 
@@ -291,7 +288,7 @@ class TestNothingIsUnpickled:
         assert not (tmp_path / "exploded").exists()
 
     @pytest.mark.parametrize("way", ["pickle", "torch", "torch-legacy", "beside-tensors"])
-    def test_pickle_instead_of_tensors(self, saved, tmp_path, way):
+    def test_pickle_instead_of_tensors(self, saved, tmp_path, way, snapshot):
         path = saved("DQN")
         bomb = Bomb(tmp_path / "exploded")
         stream = io.BytesIO()
@@ -304,8 +301,7 @@ class TestNothingIsUnpickled:
         rewrite_zip(path, lambda members: members.update({"policy.pth": stream.getvalue()}))
         with warnings.catch_warnings(action="error"), pytest.raises(PolicyError) as caught:
             load_policy(path)
-        assert "dqn.zip: policy.pth cannot be read as plain tensors: it holds" in str(caught.value)
-        assert f"{os.mkdir.__module__}.mkdir, which would run code" in str(caught.value)
+        assert str(caught.value).replace(f"{os.mkdir.__module__}.mkdir", "os.mkdir") == snapshot
         assert not (tmp_path / "exploded").exists()
 
     def test_loading_imports_neither_pickles_nor_stable_baselines3(self, saved):
@@ -362,22 +358,20 @@ class TestWhatIsNotSupportedIsRefused:
         model.save(tmp_path / "model.zip")
         return tmp_path / "model.zip"
 
-    def test_spaces_that_an_algorithm_does_not_have(self, tmp_path):
+    def test_spaces_that_an_algorithm_does_not_have(self, tmp_path, snapshot):
         path = self.saved_as(tmp_path, make_model("PPO"))
         rewrite_data(path, lambda data: data["action_space"].update({":type:": "<class 'gymnasium.spaces.text.Text'>"}))
-        assert "its action space is Text, which cannot be read. Supported are policies of DQN" in self.refusal(path)
+        assert self.refusal(path) == snapshot
 
-    def test_a_network_of_its_own_for_exploration(self, tmp_path):
+    def test_a_network_of_its_own_for_exploration(self, tmp_path, snapshot):
         model = PPO("MlpPolicy", make_env(action_space=spaces.Box(-1, 1, (2,))), device="cpu", use_sde=True)
         path = self.saved_as(tmp_path, model)
         rewrite_data(path, lambda data: data["policy_kwargs"].update(sde_net_arch=[64]))
-        assert "network of its own for exploration" in self.refusal(path)
+        assert self.refusal(path) == snapshot
 
-    def test_own_policy_class(self, tmp_path):
+    def test_own_policy_class(self, tmp_path, snapshot):
         model = PPO(MyPolicy, make_env(), device="cpu")
-        message = self.refusal(self.saved_as(tmp_path, model))
-        assert "cannot be rebuilt from its tensors alone. Supported are policies of DQN" in message
-        assert "open it as trusted" in message
+        assert self.refusal(self.saved_as(tmp_path, model)).replace(__name__, "my_module") == snapshot
 
     def test_own_extractor_without_tensors(self, tmp_path):
         model = make_model("PPO", policy_kwargs={"features_extractor_class": MyExtractor})
@@ -403,10 +397,10 @@ class TestWhatIsNotSupportedIsRefused:
         assert f"its policy_kwargs hold {key}" in self.refusal(path)
 
     @pytest.mark.parametrize("name", ["observation_space", "action_space"])
-    def test_spaces_that_do_not_start_at_zero(self, saved, name):
+    def test_spaces_that_do_not_start_at_zero(self, saved, name, snapshot):
         path = saved("DQN", observation_space=spaces.Discrete(4))
         rewrite_data(path, lambda data: data[name].update(start="1"))
-        assert "numbered from 1, not from 0" in self.refusal(path)
+        assert self.refusal(path) == snapshot
 
     def test_networks_with_something_between_the_layers(self, saved):
         """A batch normalisation shifts the places of the layers that follow."""
@@ -488,13 +482,13 @@ class TestWhatCannotBeReadIsAskedFor:
         self.question(path, "algorithm", trust=True)
         assert load_policy(path, algorithm="ppo").n_actions == 3
 
-    def test_algorithm_of_which_only_the_policy_class_is_written(self, saved):
+    def test_algorithm_of_which_only_the_policy_class_is_written(self, saved, raises_saved):
         path = saved("PPO")
         for name in ("gae_lambda", "clip_range"):
             rewrite_data(path, lambda data, name=name: data.pop(name))
         self.question(path, "algorithm")
         assert load_policy(path, algorithm="A2C").n_actions == 3
-        with pytest.raises(PolicyError, match="the algorithm 'DQN' was given, but the file says that it is PPO or A2C"):
+        with raises_saved(PolicyError):
             load_policy(path, algorithm="DQN")
         assert load_policy(rewrite_data(saved("QRDQN"), lambda data: data.pop("n_quantiles"))).n_actions == 3
 
@@ -547,13 +541,13 @@ class TestDamagedFiles:
         assert str(path) in str(caught.value)
         return str(caught.value)
 
-    def test_missing(self, saved):
+    def test_missing(self, saved, snapshot):
         path = saved("DQN")
-        assert "no such file; did you mean dqn.zip?" in self.complaint(path.with_suffix(""))
-        assert self.complaint(path.with_name("other.zip")).endswith("no such file")
+        assert self.complaint(path.with_suffix("")) == snapshot
+        assert self.complaint(path.with_name("other.zip")) == snapshot
 
-    def test_folder(self, tmp_path):
-        assert "not a file but a folder" in self.complaint(tmp_path)
+    def test_folder(self, tmp_path, snapshot):
+        assert self.complaint(tmp_path) == snapshot
 
     def test_empty(self, tmp_path):
         (tmp_path / "model.zip").touch()
@@ -564,9 +558,9 @@ class TestDamagedFiles:
         assert "this is no zip file" in self.complaint(tmp_path / "model.zip")
 
     @pytest.mark.parametrize("name", ["model.pkl", "model.bin", "model"])
-    def test_other_formats(self, tmp_path, name):
+    def test_other_formats(self, tmp_path, name, snapshot):
         (tmp_path / name).write_bytes(b"\x80\x04something")
-        assert "a .safetensors file that save_policy wrote; a .zip file of Stable-B" in self.complaint(tmp_path / name)
+        assert self.complaint(tmp_path / name) == snapshot
 
     @pytest.mark.parametrize("part", [0.01, 0.2, 0.5, 0.9, 0.999])
     def test_truncated(self, saved, part):
@@ -594,71 +588,64 @@ class TestDamagedFiles:
         assert "data is" in self.complaint(path)
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-    def test_weights_that_are_not_finite(self, saved, value):
+    def test_weights_that_are_not_finite(self, saved, value, snapshot):
         def spoil(tensors):
             tensors["q_net.q_net.2.weight"][3, 2] = value
 
-        message = self.complaint(change_tensors(saved("DQN"), spoil))
-        assert "tensor 'q_net.q_net.2.weight' of policy.pth is not finite" in message
+        assert self.complaint(change_tensors(saved("DQN"), spoil)) == snapshot
 
-    def test_missing_tensor(self, saved):
-        path = change_tensors(saved("PPO"), without("action_net.bias"))
-        assert "tensor 'action_net.bias' of policy.pth is missing" in self.complaint(path)
+    def test_missing_tensor(self, saved, snapshot):
+        assert self.complaint(change_tensors(saved("PPO"), without("action_net.bias"))) == snapshot
 
-    def test_tensor_of_another_type(self, saved):
+    def test_tensor_of_another_type(self, saved, snapshot):
         def widen(tensors):
             tensors["action_net.bias"] = tensors["action_net.bias"].double()
 
-        path = change_tensors(saved("PPO"), widen)
-        assert "tensor 'action_net.bias' of policy.pth has type torch.float64" in self.complaint(path)
+        assert self.complaint(change_tensors(saved("PPO"), widen)) == snapshot
 
-    def test_layers_that_do_not_fit(self, saved):
+    def test_layers_that_do_not_fit(self, saved, snapshot):
         def widen(tensors):
             tensors["q_net.q_net.2.weight"] = torch.zeros(64, 65)
 
-        assert "layer 1 of the network reads 65 values, but layer 0 gives 64" in self.complaint(
-            change_tensors(saved("DQN"), widen)
-        )
+        assert self.complaint(change_tensors(saved("DQN"), widen)) == snapshot
 
-    def test_bias_that_does_not_fit(self, saved):
+    def test_bias_that_does_not_fit(self, saved, snapshot):
         def shorten(tensors):
             tensors["q_net.q_net.2.bias"] = torch.zeros(63)
 
-        message = self.complaint(change_tensors(saved("DQN"), shorten))
-        assert "'q_net.q_net.2.bias' has 63 numbers for the 64 rows of 'q_net.q_net.2.weight'" in message
+        assert self.complaint(change_tensors(saved("DQN"), shorten)) == snapshot
 
-    def test_observations_of_another_width(self, saved):
+    def test_observations_of_another_width(self, saved, snapshot):
         path = rewrite_data(saved("DQN"), lambda data: data["observation_space"].update(_shape=[5]))
-        assert "layer 0 of the network reads 4 values, but the observation space gives 5" in self.complaint(path)
+        assert self.complaint(path) == snapshot
 
-    def test_actions_of_another_number(self, saved):
+    def test_actions_of_another_number(self, saved, snapshot):
         path = rewrite_data(saved("PPO"), lambda data: data["action_space"].update(n="4"))
-        assert "the network has 3 outputs, but the action space has 4 actions" in self.complaint(path)
+        assert self.complaint(path) == snapshot
 
-    def test_quantiles_of_another_number(self, saved):
+    def test_quantiles_of_another_number(self, saved, snapshot):
         path = rewrite_data(saved("QRDQN"), lambda data: data["action_space"].update(n="7"))
-        assert "600 outputs, which is no multiple of 7 actions" in self.complaint(path)
+        assert self.complaint(path) == snapshot
         path = rewrite_data(saved("QRDQN"), lambda data: data.update(n_quantiles=100))
-        assert "200 quantiles an action, but the file says 100" in self.complaint(path)
+        assert self.complaint(path) == snapshot
 
     def test_network_of_another_algorithm(self, saved):
         other = change_tensors(saved("DQN"), lambda _: {"weight": torch.zeros(1)})
         assert "policy.pth has no tensor 'q_net.q_net.0.weight'" in self.complaint(other)
 
-    def test_policy_class_of_another_algorithm(self, saved):
+    def test_policy_class_of_another_algorithm(self, saved, snapshot):
         other = {
             "__module__": "stable_baselines3.common.policies",
             "__init__": "<function ActorCriticPolicy.__init__ at 0x1>",
         }
         path = rewrite_data(saved("DQN"), lambda data: data["policy_class"].update(other))
-        assert "its settings are those of DQN, but its policy class belongs to PPO or A2C" in self.complaint(path)
+        assert self.complaint(path) == snapshot
 
-    def test_tensors_that_claim_more_than_the_file_holds(self, saved):
+    def test_tensors_that_claim_more_than_the_file_holds(self, saved, snapshot):
         def inflate(tensors):
             tensors["q_net.q_net.0.weight"] = torch.zeros(1).expand(100_000, 100_000)
 
-        message = self.complaint(change_tensors(saved("DQN"), inflate))
-        assert "'q_net.q_net.0.weight' of policy.pth claims shape (100000, 100000)" in message
+        assert self.complaint(change_tensors(saved("DQN"), inflate)) == snapshot
 
     def test_things_that_are_no_tensors(self, saved):
         assert "no plain tensor" in self.complaint(change_tensors(saved("DQN"), lambda _: {"a": 3}))
@@ -690,7 +677,7 @@ class TestTrustedZips:
         model = PPO(MyPolicy, make_env(), device="cpu", policy_kwargs={"features_extractor_class": MyExtractor})
         model.save(tmp_path / "model.zip")
         policy = load_policy(tmp_path / "model.zip", trust=True)
-        np.testing.assert_array_equal(policy.scores(observations), sb3_scores(model, observations))
+        assert_close(policy.scores(observations), sb3_scores(model, observations))
         assert (policy.n_actions, policy.n_features, policy.kind) == (3, 4, "log-probabilities")
 
     @pytest.mark.parametrize("algorithm", ["DQN", "QRDQN", "PPO"])
@@ -702,7 +689,7 @@ class TestTrustedZips:
         policy = load_policy(tmp_path / "model.zip", trust=True)
         images = np.random.default_rng(0).integers(0, 256, (3, 1, 36, 36)).astype(np.uint8)
         scores = policy.scores(images.reshape(3, -1).astype(np.float32))
-        np.testing.assert_array_equal(scores, sb3_scores(model, images))
+        assert_close(scores, sb3_scores(model, images))
 
     @pytest.mark.parametrize(("name", "policy"), [("RecurrentPPO", "MlpLstmPolicy"), ("MaskablePPO", "MlpPolicy")])
     def test_policies_without_scores(self, tmp_path, observations, name, policy):
@@ -717,13 +704,13 @@ class TestTrustedZips:
 
     def test_damaged_zip(self, saved):
         path = change_tensors(saved("DQN"), without("q_net.q_net.0.bias"))
-        with pytest.raises(PolicyError, match="Stable-Baselines3 cannot load it as DQN"):
+        with pytest.raises(PolicyError, match="cannot load it as DQN"):
             load_policy(path, trust=True)
 
-    def test_what_needs_another_algorithm(self, tmp_path):
+    def test_what_needs_another_algorithm(self, tmp_path, raises_saved):
         model = DQN("MlpPolicy", SpaceEnv(spaces.Box(-1, 1, (2,)), spaces.Discrete(2)), buffer_size=4, device="cpu")
         model.save(tmp_path / "model.zip")
-        with pytest.raises(PolicyError, match="the algorithm 'PPO' was given, but the file says that it is DQN"):
+        with raises_saved(PolicyError):
             load_policy(tmp_path / "model.zip", trust=True, algorithm="PPO")
 
 

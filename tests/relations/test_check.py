@@ -76,9 +76,9 @@ def test_the_turned_maze_is_the_maze_turned():
     assert maze == replace(turned, name=maze.name)
 
 
-def test_the_words_say_what_is_done():
-    assert TURN.words == "the maze turned by 90° clockwise"
-    assert Symmetry(ghosts=(1, 0)).words == "the same maze, ghost 0 as ghost 1 and ghost 1 as ghost 0"
+def test_the_words_say_what_is_done(snapshot):
+    assert TURN.words == snapshot
+    assert Symmetry(ghosts=(1, 0)).words == snapshot
     words = {symmetry.words for symmetry in every_symmetry(2)}
     assert len(words) == 16
 
@@ -344,7 +344,7 @@ def test_states_whose_image_is_not_in_a_table_are_left_out():
     for answer in check_relations(LEVELS[0], pacman_relation(text), states=800):
         assert (answer.verdict, answer.agreement) == ("holds", 1.0)
         assert 400 < answer.states < 800
-        assert "of the states have no image" in answer.note
+        assert "states have no image" in answer.note
 
 
 def pacman_relation(text: str, ghosts: int = 2) -> tuple[MetamorphicRelation, ...]:
@@ -543,7 +543,7 @@ def test_the_mirror_of_mountaincar_holds_but_at_the_wall():
     for answer in check_shipped("MountainCar-v0", states=1500):
         assert answer.verdict == "holds approximately"
         assert 0.98 < answer.agreement < 1
-        assert "have no image in this environment" in answer.note
+        assert "no image in this environment" in answer.note
         position = answer.counterexample.state["position"]
         # The wall, or its mirror image.
         assert position < -1.1 or 0.05 < position < 0.154
@@ -609,12 +609,12 @@ def test_anyone_can_say_how_the_state_of_their_environment_is_set(monkeypatch):
 
 @pytest.mark.parametrize("slippery", [True, False])
 @pytest.mark.parametrize("env", ["FrozenLake-v1", "FrozenLake8x8-v1"])
-def test_the_turn_of_the_frozen_lake_does_not_hold_on_its_map(env, slippery):
+def test_the_turn_of_the_frozen_lake_does_not_hold_on_its_map(env, slippery, snapshot):
     (file,) = shipped_relations(env)
     spec = EnvironmentSpec(env, {"is_slippery": slippery})
     for answer in check_relations(spec, load_relations(file.path, shipped_features(env))):
         assert answer.verdict == "does not hold"
-        assert answer.method == "exact: the environment's table of transitions"
+        assert answer.method == snapshot(name="method")
         assert answer.states == (11 if env == "FrozenLake-v1" else 53)
         assert answer.counterexample.words.startswith("in row")
 
@@ -707,7 +707,7 @@ def test_too_little_play_tells_nothing():
     assert "cannot tell" not in {answer.verdict for answer in check_cart(episodes=needed)}
     for answer in check_cart('pair = { from = "place", to = "place", plus = 50.0 }', episodes=20):
         assert answer.verdict == "cannot tell"
-        assert "lie where random play has been" in answer.note
+        assert "where random play has been" in answer.note
 
 
 class Dice(gymnasium.Env):
@@ -768,13 +768,13 @@ def test_the_same_seed_gives_the_same_answer():
     assert first != [repr(answer) for answer in answers(4)]
 
 
-def test_relations_that_do_not_fit_are_refused():
+def test_relations_that_do_not_fit_are_refused(raises_saved):
     beyond = MetamorphicRelation.of([FeatureRelation(0, 1, 7, 7)], name="beyond")
     with pytest.raises(RelationError, match="more than the 4 features"):
         check_relations("CartPole-v1", [beyond])
     with pytest.raises(RelationError, match="more than the 2 actions"):
         check_relations("CartPole-v1", [MetamorphicRelation(0, 2, name="beyond")])
-    with pytest.raises(LegibleError, match="states must be at least 1"):
+    with raises_saved(LegibleError):
         check_relations("CartPole-v1", [], states=0)
 
 
@@ -806,12 +806,12 @@ def test_progress_is_reported():
     assert all(0 <= share <= 1 for share, _ in seen)
 
 
-def test_a_state_in_words_speaks_of_what_matters_first():
+def test_a_state_in_words_speaks_of_what_matters_first(snapshot):
     space = pacman_features(2)
     observation = np.zeros(69, np.float32)
     observation[[9, 8, 62]] = 1, 3, 1
     words = state_in_words(space, observation, about=[9], most=2)
-    assert words == "the path length to the closest food is 3, the path to the closest food starts north, …"
+    assert words == snapshot
 
 
 # --- Command line ----------------------------------------------------------------------------------------------------
@@ -821,18 +821,18 @@ def run(*arguments: str):
     return CliRunner(env={"COLUMNS": "120"}).invoke(cli.app, ["relations", *arguments])
 
 
-def test_list_names_files_and_environments():
+def test_list_names_files_and_environments(snapshot):
     everything = run("list").output
     for name in ("turn *", "cartpole *", "mirror-3-lanes", "exchange-4-ghosts", "LunarLander-v3", "highway-fast-v0"):
         assert name in everything
     some = run("list", "CartPole-v1").output
-    assert "mirror: the same situation with left and right exchanged" in " ".join(some.split())
+    assert " ".join(some.split()) == snapshot
     assert "turn" not in some
 
 
-def test_show_draws_features_beside_their_images():
+def test_show_draws_features_beside_their_images(snapshot):
     output = run("show", LEVELS[0], "turn").output
-    assert "North → East, East → South, South → West, West → North" in output
+    assert next(line for line in output.splitlines() if "North → East" in line) == snapshot
     assert next(line.split() for line in output.splitlines() if "food.north" in line) == [
         "food.north",
         "food.east",
@@ -846,11 +846,12 @@ def test_show_needs_no_environment_where_the_name_of_a_file_is_enough():
     assert "cart.position" in run("show", "cartpole").output
 
 
-def test_a_wrapper_and_names_of_its_own_count_in_show_and_check(tmp_path):
+def test_a_wrapper_and_names_of_its_own_count_in_show_and_check(tmp_path, snapshot):
     path = tmp_path / "mine.toml"
     path.write_text(MIRROR_OF_OWN)
     wrapped = ("CartPole-v1", str(path), "--wrap", "named_environments:Renamed")
-    assert "West → East, East → West" in run("show", *wrapped).output
+    shown = run("show", *wrapped).output
+    assert next(line for line in shown.splitlines() if line.startswith("Actions")) == snapshot
     result = run("check", *wrapped, "--episodes", "5", "--json")
     assert {(c["action"], c["image_action"]) for c in json.loads(result.output)["checks"]} == {
         ("West", "East"),

@@ -295,19 +295,19 @@ negate = [ # not "nothing" here
 """
 
 
-def test_the_line_is_that_of_the_right_relation_whatever_texts_and_comments_say():
-    with pytest.raises(RelationFileError, match=r"^r.toml:16: there is no feature called 'nothing'"):
+def test_the_line_is_that_of_the_right_relation_whatever_texts_and_comments_say(raises_saved):
+    with raises_saved(RelationFileError):
         parse_relations(TWO_RELATIONS, SMALL, "r.toml")
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_files_that_cannot_be_read(tmp_path, raises_saved):
     with pytest.raises(RelationError, match="cannot be read"):
         load_relations(tmp_path / "none.toml", SMALL)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(RelationError, match="not UTF-8"):
         load_relations(tmp_path / "binary.toml", SMALL)
     (tmp_path / "bad.toml").write_text("[[relation]]\nname = 3\n")
-    with pytest.raises(RelationFileError, match=r"bad\.toml:2: 'name' must be a text"):
+    with raises_saved(RelationFileError):
         load_relations(tmp_path / "bad.toml", SMALL)
 
 
@@ -348,13 +348,11 @@ def test_what_is_written_reads_back_equal(relations):
     assert dump_relations(parse_relations(text, PLAIN), PLAIN) == text
 
 
-def test_written_files_are_short(tmp_path):
+def test_written_files_are_short(tmp_path, snapshot):
     space = pacman_features(2)
     turn = load_relations(shipped_relations("legible/PacmanSmall-v0")[0].path, space)
     text = dump_relations(turn, space)
-    assert text.count("[[relation]]") == 1
-    assert 'actions = { cycle = ["North", "East", "South", "West"] }' in text
-    assert '  ["food.north", "food.east", "food.south", "food.west"],' in text
+    assert text == snapshot
     (tmp_path / "turn.toml").write_text(text, encoding="utf-8")
     assert load_relations(tmp_path / "turn.toml", space) == turn
 
@@ -620,7 +618,6 @@ def test_derived_features_are_mapped_by_name_or_have_no_image() -> None:
     everything = parse_relations(text.replace('"x"', '"*"'), space)[0]
     assert {fr.feature for fr in everything.features} == {0, 1}
     assert everything.unmapped == (2, 3, 4)
-    rule = parse_rule("+Left <- x > 1 & drift > 0", space)
-    assert [r.text(space) for r in generalise(rule, [relation]).rule_set.rules] == ["+Left <- x > 1 & drift > 0"]
-    images = generalise(rule, [named]).rule_set.rules
-    assert [r.text(space) for r in images] == ["+Left <- x > 1 & drift > 0", "+Right <- x < -1 & drift < 0"]
+    rules = [parse_rule(rule, space) for rule in ("+Left <- x > 1 & drift > 0", "+Right <- x < -1 & drift < 0")]
+    assert list(generalise(rules[0], [relation]).rule_set.rules) == rules[:1]
+    assert list(generalise(rules[0], [named]).rule_set.rules) == rules

@@ -451,9 +451,9 @@ def test_images_lose_what_another_relation_ignores():
     assert generalise(alone, [first, second]).rule_set.rules == (alone,)
 
 
-def test_more_rules_than_allowed_are_refused():
+def test_more_rules_than_allowed_are_refused(raises_saved):
     drift = MetamorphicRelation(0, 0, (FeatureRelation(0, 0, 0, 0, Affine(1.0, 1.0)),), name="drift")
-    with pytest.raises(RelationError, match=r"more than 256 generalisations under the relations 'drift'"):
+    with raises_saved(RelationError):
         generalise(Rule("+", 0, (Condition(0, 0, 1),)), [drift])
     many = Table(tuple((0, y) for y in range(10)))
     burst = MetamorphicRelation(0, 1, tuple(FeatureRelation(0, 1, i, i, many) for i in range(40)))
@@ -471,14 +471,14 @@ def test_exactly_as_many_rules_as_allowed_are_fine():
         generalise(rule("+North <- food.north"), TURN, most_rules=3)
 
 
-def test_relations_that_make_no_sense():
-    with pytest.raises(RelationError, match="one is on 0 and 3"):
+def test_relations_that_make_no_sense(raises_saved):
+    with raises_saved(RelationError):
         MetamorphicRelation(0, 1, (FeatureRelation(0, 3, 0, 0),), name="odd")
-    with pytest.raises(RelationError, match="'twice' maps feature 0 more than once"):
+    with raises_saved(RelationError):
         MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 1), FeatureRelation(0, 1, 0, 2)), name="twice")
-    with pytest.raises(RelationError, match="maps to feature 2 more than once"):
+    with raises_saved(RelationError):
         MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 2), FeatureRelation(0, 1, 1, 2)))
-    with pytest.raises(RelationError, match="maps feature 0 more than once"):
+    with raises_saved(RelationError):
         MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 2),), unmapped=(0,))
     with pytest.raises(RelationError, match="from 0 on"):
         FeatureRelation(0, -1, 0, 0)
@@ -719,8 +719,8 @@ def test_exactly_as_many_cuts_as_allowed_are_fine():
         share_cuts(given_intervals, SPACE, related, most_cuts=2)
 
 
-def test_cuts_that_never_stop_moving_are_refused():
-    with pytest.raises(RelationError, match="'a' would need more than 1024 cuts"):
+def test_cuts_that_never_stop_moving_are_refused(raises_saved):
+    with raises_saved(RelationError):
         share_cuts(intervals([[1], [2], [3]]), SPACE, relations_on((0, 0, Affine(1.0, 1.0))))
 
 
@@ -766,7 +766,7 @@ def test_a_value_that_becomes_infinite_has_no_image():
     assert defined.tolist() == [True, False, True, True]
 
 
-def test_tables_and_descriptions_for_people():
+def test_tables_and_descriptions_for_people(snapshot):
     text = TURN[0].table(PACMAN)
     assert text.startswith("turn: North → East\n")
     assert "  food.north           → food.east             =" in text
@@ -785,7 +785,7 @@ def test_tables_and_descriptions_for_people():
         "  tilt        no image",
     ]
     texts = [r.text for r in (NEGATE, Affine(2.0, 1.0), *(Table(tuple((i, i) for i in range(n))) for n in (4, 5)))]
-    assert texts == ["negated", "2 · x + 1", "0→0, 1→1, 2→2, 3→3", "0→0, 1→1, 2→2, 3→3, … (5 values)"]
+    assert "\n".join(texts) == snapshot
 
 
 def test_a_rule_with_its_generalisations_as_text():

@@ -28,6 +28,7 @@ def test_a_factory_gets_the_relations_of_what_it_makes_not_of_what_it_is_called(
     assert chosen(EnvironmentSpec("named_environments:cartpole")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factory", "answer"), [("real_cartpole", "yes"), ("cartpole", "mind")])
 def test_check_says_what_a_study_does(factory: str, answer: str) -> None:
     spec = EnvironmentSpec(f"named_environments:{factory}")
@@ -49,25 +50,25 @@ def test_none_names_files_and_relations(tmp_path) -> None:
     assert mixed.texts[1].relations(space) == objects
 
 
-def test_what_is_not_there_is_named() -> None:
-    with pytest.raises(RelationError, match=r"turm: there is no such file. Did you mean 'turn'"):
+def test_what_is_not_there_is_named(raises_saved) -> None:
+    with raises_saved(RelationError):
         chosen(EnvironmentSpec(SMALL), "turm")
-    with pytest.raises(RelationError, match=r"nowhere.toml: there is no such file.$"):
+    with raises_saved(RelationError):
         chosen(EnvironmentSpec("mirror_world:MirrorWorld"), ["nowhere.toml"])
-    with pytest.raises(RelationError, match=r"what: .* Those that come with the package: cartpole."):
+    with raises_saved(RelationError):
         chosen(EnvironmentSpec("CartPole-v1"), ["what"])
 
 
-def test_defaults_that_speak_of_other_names_are_left_out_and_told(tmp_path) -> None:
+def test_defaults_that_speak_of_other_names_are_left_out_and_told(tmp_path, snapshot) -> None:
     env = gymnasium.make("CartPole-v1")
     left = resolve_relations(env, OWN)
     assert left.texts == ()
     (why,) = left.left_out
-    assert why.startswith("cartpole speaks of other names than those of this environment (there is no action called")
+    assert why == snapshot
     path = tmp_path / "mine.toml"
     path.write_text(MIRROR_OF_OWN)
     assert [text.name for text in resolve_relations(env, OWN, [path]).texts] == ["mine"]
-    with pytest.raises(RelationError, match=r"cartpole.toml:\d+: there is no action called 'Left'"):
+    with pytest.raises(RelationError, match=r"cartpole.toml:\d+: .* action called 'Left'"):
         resolve_relations(env, OWN, ["cartpole"])  # who asks for it is told what is wrong
 
 
@@ -77,7 +78,7 @@ def test_only_names_that_are_not_there_leave_defaults_out() -> None:
     space = resolve_names(env).space.with_kinds({"food.north": "numeric"})
     (turn,) = resolve_relations(env, space).texts
     assert [text.name for text in resolve_relations(env, space, ["turn"]).texts] == ["turn"]
-    with pytest.raises(RelationError, match=r"'food\.north' is numeric but 'food\.east' is categorical"):
+    with pytest.raises(RelationError, match=r"'food\.north' is numeric but 'food\.east'"):
         turn.relations(space)
 
 

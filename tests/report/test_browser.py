@@ -157,7 +157,7 @@ def test_the_replay_steps_and_jumps_to_interventions(open_report) -> None:
     player = tab.page.locator(".player").first
     parting = tab.step()
     says = player.locator(".side.guided .says")
-    assert says.inner_text().startswith("A rule steps in: wanted to")
+    assert says.inner_text().startswith("A rule steps in: wanted")
     assert "when" in says.inner_text()
     before = picture(tab.page, ".player .side.guided canvas")
     assert colours(tab.page, ".player .side.guided canvas") > 5

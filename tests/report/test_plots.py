@@ -71,10 +71,10 @@ def test_returns_that_never_vary_can_be_drawn(ax: Axes) -> None:
     assert ax.get_xlim()[0] < 3.0 < ax.get_xlim()[1]
 
 
-def test_returns_that_are_none_are_refused(ax: Axes) -> None:
+def test_returns_that_are_none_are_refused(ax: Axes, raises_saved) -> None:
     with pytest.raises(LegibleError, match="no returns to plot"):
         plot_returns({}, ax)
-    with pytest.raises(LegibleError, match="base: returns must be finite numbers"):
+    with raises_saved(LegibleError):
         plot_returns({"base": [1.0, math.nan]}, ax)
 
 

@@ -155,7 +155,7 @@ def test_a_cell_by_hand():
     assert Cell(()).text(1) == NOT_RUN
 
 
-def test_shares_by_hand(folder: Path):
+def test_shares_by_hand(folder: Path, snapshot):
     plan = TablePlan.load(folder / "table1.toml")
     # Of four p-values two are below .05. Benjamini-Hochberg: .01·4/1 = .04 stays, .04·4/2 = .08 does not.
     first = record(0, [verdict(0.01, 0.2), verdict(0.04, 0.01), verdict(0.5), verdict(0.9)])
@@ -169,9 +169,7 @@ def test_shares_by_hand(folder: Path):
     assert cells["RR"].values == ()
     assert cells["evaluations"].values == (4.0, 2.0)
     assert cells["MT"].paper == 0.13
-    assert "| **small** | paper | 5 | 0 | 0.01 | 0.13 | 105.4 |" in table.to_markdown()
-    assert "| small | greedy | 2 | 0.250 [0.000] | not run | 0.250 [0.250] | 3.0 [1.0] |" in table.to_markdown()
-    assert "| small | epsilon 0.05 | not run | |" in table.to_markdown()
+    assert table.to_markdown() == snapshot
 
 
 def test_equal_rule_sets_count_once(folder: Path):
@@ -182,13 +180,13 @@ def test_equal_rule_sets_count_once(folder: Path):
     assert cells["MT"].values == (0.5,)
 
 
-def test_improvement_by_hand(folder: Path):
+def test_improvement_by_hand(folder: Path, snapshot):
     table = build_table(TablePlan.load(folder / "table3.toml"), {"DQN": [record(0, []), record(1, [])]})
     cells = dict(zip(table.columns, table.rows["small", "greedy"], strict=True))
     assert (cells["base"].mean, cells["base"].within) == (10.5, 1.5)
     assert cells["rule sets"].mean == 0.5
     assert cells["extended training"].values == ()
-    assert cells["best reference"].text(1) == "8.0 ± 1.0 [0.0] (always North)", "the best that played the final seeds"
+    assert cells["best reference"].text(1) == snapshot, "the best that played the final seeds"
     rows = list(csv.DictReader(table.to_csv().splitlines()))
     base = next(row for row in rows if (row["column"], row["mode"]) == ("base", "greedy"))
     assert (base["mean"], base["within"], base["between"], base["paper"]) == ("10.5", "1.5", "0.5", "1023.6")
@@ -274,6 +272,7 @@ def test_the_tables_of_the_repository_come_from_its_records(name: str):
     assert table.to_markdown() in (EXPERIMENTS / "results" / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_text_says_what_the_records_say():
     from experiments.write_results import RESULTS, TABLES, results_page, tables_page
 

@@ -223,10 +223,16 @@ def test_containment_implies_triggering(general: Rule, special: Rule, seed: int)
         assert (general.matches(rows) | ~special.matches(rows)).all()
 
 
-def test_containment_by_hand() -> None:
+@pytest.mark.parametrize(
+    ("text", "is_contained"),
+    [
+        ("-Go <- 2 < speed <= 5 & gap > 0", True),
+        ("-Go <- 0 < speed <= 5", False),
+        ("-Go <- gap > 0", False),
+        ("+Go <- 1 < speed <= 5", False),
+        ("-Brake <- 1 < speed <= 5", False),
+    ],
+)
+def test_containment_by_hand(text: str, is_contained: bool) -> None:
     general = parse_rule("-Go <- 1 < speed <= 5", SPACE)
-    assert general.contains(parse_rule("-Go <- 2 < speed <= 5 & gap > 0", SPACE))
-    assert not general.contains(parse_rule("-Go <- 0 < speed <= 5", SPACE))
-    assert not general.contains(parse_rule("-Go <- gap > 0", SPACE))
-    assert not general.contains(parse_rule("+Go <- 1 < speed <= 5", SPACE))
-    assert not general.contains(parse_rule("-Brake <- 1 < speed <= 5", SPACE))
+    assert general.contains(parse_rule(text, SPACE)) == is_contained

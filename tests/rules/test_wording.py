@@ -30,6 +30,11 @@ PACMAN = pacman_features(2)
 INFINITY = float("inf")
 
 
+def side_by_side(told: Mapping[object, str]) -> str:
+    """Lines of what is described and the words for it."""
+    return "\n".join(f"{what}: {words}" for what, words in told.items())
+
+
 @pytest.mark.parametrize(
     ("phrase", "ing", "third"),
     [
@@ -62,152 +67,110 @@ def test_verbs(phrase: str, ing: str, third: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "text",
     [
-        ("-North <- not open.north", "avoids going north when north is a wall"),
-        ("+East <- open.east & food.east", "goes east when the path to the closest food starts east and east is open"),
-        ("+Stop <- true", "always stops"),
-        ("-Stop <- true", "never stops"),
-        (
-            "-West <- not food.north & not food.south & not food.east",
-            "avoids going west when the path to the closest food does not start north, south or east",
-        ),
-        (
-            "+West <- not ghost0.scared & not ghost1.scared",
-            "goes west when neither ghost 0 nor ghost 1 is scared",
-        ),
-        (
-            "+West <- not capsule.west & not food.west & not ghost1.path.west",
-            "goes west when neither the path to the closest capsule nor that to the closest food nor that to ghost 1 "
-            "starts west",
-        ),
+        "-North <- not open.north",
+        "+East <- open.east & food.east",
+        "+Stop <- true",
+        "-Stop <- true",
+        "-West <- not food.north & not food.south & not food.east",
+        "+West <- not ghost0.scared & not ghost1.scared",
+        "+West <- not capsule.west & not food.west & not ghost1.path.west",
         # The bearing of a ghost is not the first step of the path to it.
-        (
-            "-West <- ghost0.bearing.w & ghost0.path.west",
-            "avoids going west when ghost 0 lies west and the path to ghost 0 starts west",
-        ),
-        ("-North <- near.unscared <= 0", "avoids going north when there are no unscared ghosts next to Pac-Man"),
-        ("-North <- near.unscared > 0", "avoids going north when there are unscared ghosts next to Pac-Man"),
-        (
-            "-North <- 0 < near.unscared <= 1",
-            "avoids going north when the number of unscared ghosts next to Pac-Man is 1",
-        ),
-        ("+North <- capsule.length = -1", "goes north when no capsule is left"),
-        (
-            "+North <- -1 < capsule.length <= 3",
-            "goes north when the path length to the closest capsule is at most 3",
-        ),
-        (
-            "+North <- capsule.length <= 3",
-            "goes north when the path length to the closest capsule is at most 3 or no capsule is left",
-        ),
-        (
-            "+North <- 2 < food.length <= 5",
-            "goes north when the path length to the closest food is above 2 and at most 5",
-        ),
-        ("+North <- food.length < 5", "goes north when the path length to the closest food is below 5"),
-        ("+North <- food.length >= 5", "goes north when the path length to the closest food is at least 5"),
+        "-West <- ghost0.bearing.w & ghost0.path.west",
+        "-North <- near.unscared <= 0",
+        "-North <- near.unscared > 0",
+        "-North <- 0 < near.unscared <= 1",
+        "+North <- capsule.length = -1",
+        "+North <- -1 < capsule.length <= 3",
+        "+North <- capsule.length <= 3",
+        "+North <- 2 < food.length <= 5",
+        "+North <- food.length < 5",
+        "+North <- food.length >= 5",
     ],
 )
-def test_rules_of_pacman(text: str, words: str) -> None:
-    assert describe_rule(parse_rule(text, PACMAN), PACMAN) == words
+def test_rules_of_pacman(text: str, snapshot) -> None:
+    assert describe_rule(parse_rule(text, PACMAN), PACMAN) == snapshot
 
 
-def test_advice() -> None:
-    def advice(text: str) -> str:
-        return describe_rule(parse_rule(text, PACMAN), PACMAN, "advice")
-
-    assert advice("-North <- not open.north") == "do not go north when north is a wall"
-    assert advice("+North <- open.north") == "go north when north is open"
-    assert advice("-North <- true") == "never go north"
-    assert advice("+Stop <- true") == "stop"
+def test_advice(snapshot) -> None:
+    texts = ("-North <- not open.north", "+North <- open.north", "-North <- true", "+Stop <- true")
+    assert side_by_side({text: describe_rule(parse_rule(text, PACMAN), PACMAN, "advice") for text in texts}) == snapshot
 
 
-def test_advice_about_doing_nothing() -> None:
+def test_advice_about_doing_nothing(snapshot) -> None:
     space = FeatureSpace((Feature("x"),), (Action("Coast", "not accelerate"), Action("None", "apply no torque")))
 
-    def advice(text: str) -> str:
-        return describe_rule(parse_rule(text, space), space, "advice")
-
-    assert advice("+Coast <- x > 1") == "do not accelerate when x is above 1"
-    assert advice("-Coast <- x > 1") == "avoid not accelerating when x is above 1"
-    assert advice("-None <- true") == "avoid applying no torque"
-    assert advice("+None <- x > 1") == "apply no torque when x is above 1"
+    texts = ("+Coast <- x > 1", "-Coast <- x > 1", "-None <- true", "+None <- x > 1")
+    assert side_by_side({text: describe_rule(parse_rule(text, space), space, "advice") for text in texts}) == snapshot
 
 
-def test_names_stand_in_for_missing_words() -> None:
+def test_names_stand_in_for_missing_words(snapshot) -> None:
     space = FeatureSpace((Feature("f0"), Feature("kind", "categorical")), (Action("action0"), Action("action1")))
-    assert describe_rule(parse_rule("+action1 <- f0 > 0.5 & kind = 3", space), space) == (
-        "does “action1” when f0 is above 0.5 and kind is 3"
-    )
+    assert describe_rule(parse_rule("+action1 <- f0 > 0.5 & kind = 3", space), space) == snapshot
 
 
-def test_shipped_words_make_sentences() -> None:
+def test_shipped_words_make_sentences(snapshot) -> None:
     lander = shipped_features("LunarLander-v3")
     assert lander is not None
     rule = parse_rule("-MainEngine <- vy > 0 & not leg0.contact & not leg1.contact", lander)
-    assert describe_rule(rule, lander) == (
-        "avoids firing the main engine when the velocity upwards is above 0 "
-        "and neither leg 0 nor leg 1 touches the ground"
-    )
+    assert describe_rule(rule, lander) == snapshot
 
 
-def test_several_categories() -> None:
+def test_several_categories(snapshot) -> None:
     light = Feature("light", "categorical", values={0: "the light is red", 1: "it is amber", 2: "it is green"})
-    assert describe_condition(Condition(0, 0.5, 2.0), light) == "it is amber or it is green"
+    assert describe_condition(Condition(0, 0.5, 2.0), light) == snapshot
     assert describe_condition(Condition(0, -INFINITY, 2.0), light) == ""
-    assert describe_condition(Condition(0, 4.0, 5.0), light) == "light is above 4 and at most 5"
+    assert describe_condition(Condition(0, 4.0, 5.0), light) == snapshot
 
 
-def test_numbers_are_rounded_but_stay_apart() -> None:
+def test_numbers_are_rounded_but_stay_apart(snapshot) -> None:
     speed = Feature("speed", words="the speed")
-    assert describe_condition(Condition(0, 1 / 3, 2 / 3), speed) == "the speed is above 0.333 and at most 0.667"
-    assert describe_condition(Condition(0, 12.3451, 12.3458), speed) == "the speed is above 12.345 and at most 12.346"
-    assert describe_condition(Condition(0, -INFINITY, 123456.0), speed) == "the speed is at most 123\u202f456"
-    assert describe_condition(Condition(0, float(below(5.0)), INFINITY), speed) == "the speed is at least 5"
-    assert describe_condition(Condition(0, float(above(0.0)), INFINITY), speed) == "the speed is above 0"
-    assert describe_condition(Condition.equals(0, 0.0), speed) == "the speed is 0"
+    conditions = {
+        "1/3 to 2/3": Condition(0, 1 / 3, 2 / 3),
+        "12.3451 to 12.3458": Condition(0, 12.3451, 12.3458),
+        "up to 123456": Condition(0, -INFINITY, 123456.0),
+        "from the number below 5 on": Condition(0, float(below(5.0)), INFINITY),
+        "from the number above 0 on": Condition(0, float(above(0.0)), INFINITY),
+        "0": Condition.equals(0, 0.0),
+    }
+    assert side_by_side({what: describe_condition(one, speed) for what, one in conditions.items()}) == snapshot
 
 
-def test_the_least_value_is_told_as_what_it_means() -> None:
+def test_the_least_value_is_told_as_what_it_means(snapshot) -> None:
     space = PACMAN
     timer = space.feature_index("ghost0.timer")
     assert describe_condition(Condition(timer, -INFINITY, 0.0), space[timer]) == "ghost 0 is not scared"
-    rest = "the share of its fright left to ghost 0 is above 0"
-    assert describe_condition(Condition(timer, 0.0, INFINITY), space[timer]) == rest
+    assert describe_condition(Condition(timer, 0.0, INFINITY), space[timer]) == snapshot
     unbounded = replace(space[timer], least=None)
     assert describe_condition(Condition(timer, -INFINITY, 0.0), unbounded).endswith("is at most 0")
 
 
-def test_a_flag_without_its_value_is_a_question() -> None:
+def test_a_flag_without_its_value_is_a_question(snapshot) -> None:
     space = pacman_features(2)
-    assert space[space.feature_index("open.north")].question == "whether north is open"
-    assert space[space.feature_index("food.length")].question == "the path length to the closest food"
+    assert space[space.feature_index("open.north")].question == snapshot
+    assert space[space.feature_index("food.length")].question == snapshot
 
 
-def test_a_rule_set_is_told_by_its_actions() -> None:
+def test_a_rule_set_is_told_by_its_actions(snapshot) -> None:
     turn = [file.path for file in shipped_relations("legible/PacmanSmall-v0") if file.name == "turn"]
     relations = load_relations(turn[0], PACMAN)
     rule = parse_rule("-North <- not open.north & 2 < pacman.x <= 3", PACMAN)
     found = generalise(rule, relations).rule_set
-    assert describe_rule_set(found, PACMAN) == (
-        "avoids going north when north is a wall; likewise for east, south and west"
-    )
+    assert describe_rule_set(found, PACMAN) == snapshot
     assert representative_rule(found) == parse_rule("-North <- not open.north", PACMAN)
 
 
-def test_a_rule_set_with_exchanged_ghosts() -> None:
+def test_a_rule_set_with_exchanged_ghosts(snapshot) -> None:
     rules = tuple(parse_rule(f"+Stop <- ghost{i}.scared & ghost{i}.here", PACMAN) for i in (0, 1))
-    assert describe_rule_set(RuleSet(rules, rules[0]), PACMAN) == (
-        "stops when ghost 0 is right here and ghost 0 is scared; likewise with ghost 1 in place of ghost 0"
-    )
+    assert describe_rule_set(RuleSet(rules, rules[0]), PACMAN) == snapshot
     three = (*rules, parse_rule("+Stop <- near.scared > 1", PACMAN))
-    assert describe_rule_set(RuleSet(three, rules[0]), PACMAN).endswith("; likewise in two related situations")
+    assert describe_rule_set(RuleSet(three, rules[0]), PACMAN) == snapshot
 
 
-def test_a_rule_set_without_a_mined_rule_lists_its_rules() -> None:
+def test_a_rule_set_without_a_mined_rule_lists_its_rules(snapshot) -> None:
     rules = (parse_rule("+East <- open.east", PACMAN), parse_rule("-Stop <- open.east", PACMAN))
-    assert describe_rule_set(RuleSet(rules), PACMAN) == "goes east when east is open; avoids stopping when east is open"
+    assert describe_rule_set(RuleSet(rules), PACMAN) == snapshot
     assert describe_rule_set(RuleSet(()), PACMAN) == "no rule"
 
 
@@ -256,56 +219,46 @@ def test_one_condition_more_or_less_is_told(body: dict[int, float], flag: int) -
 # --- Distances, and things that are not there ------------------------------------------------------------------------
 
 
-def test_distances_in_metres_and_speeds_in_metres_a_second() -> None:
+def test_distances_in_metres_and_speeds_in_metres_a_second(snapshot) -> None:
     space = highway_features(
         ranges={"x": (-200.0, 200.0), "y": (-12.0, 12.0), "vx": (-80.0, 80.0), "vy": (-80.0, 80.0)}
     )
 
-    def told(text: str) -> str:
-        return describe_rule(parse_rule(f"+SLOWER <- {text}", space), space)
+    there = "+SLOWER <- vehicle1.presence & "
+    texts = (
+        f"{there}-0.2 < vehicle1.x <= 0.0",
+        f"{there}0.2 < vehicle1.y <= 0.4",
+        f"{there}vehicle1.vx > 0.2",
+        "+SLOWER <- ego.vx > 0.2",
+    )
+    assert side_by_side({text: describe_rule(parse_rule(text, space), space) for text in texts}) == snapshot
 
-    there = "vehicle1.presence & "
-    assert told(f"{there}-0.2 < vehicle1.x <= 0.0") == "goes slower when vehicle 1 is up to 40 m behind"
-    assert told(f"{there}0.2 < vehicle1.y <= 0.4") == "goes slower when vehicle 1 is 2.4 to 4.8 m to the right"
-    assert told(f"{there}vehicle1.vx > 0.2") == "goes slower when vehicle 1 is more than 16 m/s faster than ego"
-    assert told("ego.vx > 0.2") == "goes slower when the speed of ego along the road is above 16 m/s"
 
-
-def test_what_is_not_there_is_told_as_that() -> None:
+def test_what_is_not_there_is_told_as_that(snapshot) -> None:
     space = highway_features(ranges={"x": (-200.0, 200.0)})
     none = parse_rule("+SLOWER <- not vehicle9.presence", space)
-    assert describe_rule(none, space) == "goes slower when there is no vehicle 9"
+    assert describe_rule(none, space) == snapshot
     # Without a condition on its presence, zeros of a row without a vehicle count, too, and that is said.
     mixed = parse_rule("+SLOWER <- -0.2 < vehicle9.x <= 0.0", space)
-    assert describe_rule(mixed, space) == "goes slower when vehicle 9 is up to 40 m behind or there is no vehicle 9"
+    assert describe_rule(mixed, space) == snapshot
     ahead = parse_rule("+SLOWER <- vehicle9.x > 0.2", space)
-    assert describe_rule(ahead, space) == "goes slower when vehicle 9 is more than 40 m ahead"
+    assert describe_rule(ahead, space) == snapshot
 
 
-def test_short_titles_keep_what_a_distance_needs() -> None:
+def test_short_titles_keep_what_a_distance_needs(snapshot) -> None:
     space = highway_features(ranges={"x": (-200.0, 200.0), "y": (-12.0, 12.0)})
     near = [f"vehicle{n}.presence & -0.2 < vehicle{n}.x <= 0.2" for n in (7, 8, 9)]
-    title = describe_rule_briefly(parse_rule(f"+SLOWER <- {' & '.join(near)}", space), space)
-    assert title == "goes slower when vehicle 7 is up to 40 m behind or up to 40 m ahead (and two more conditions)"
+    assert describe_rule_briefly(parse_rule(f"+SLOWER <- {' & '.join(near)}", space), space) == snapshot
 
 
-def test_actions_with_prepositions_are_named_as_doing_them() -> None:
+def test_actions_with_prepositions_are_named_as_doing_them(snapshot) -> None:
     space = highway_features()
-    assert action_words([0, 2], space) == {
-        0: "changing to the lane on the left",
-        2: "changing to the lane on the right",
-    }
+    assert side_by_side(action_words([0, 2], space)) == snapshot
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "words"),
-    [
-        (-2.25e-6, 2.83e-6, "the climb is nearly 0"),
-        (-0.04, -2.25e-6, "the climb is above −0.04 and below 0"),
-        (-3.3e-6, np.inf, "the climb is at least 0"),
-        (2.0e-6, np.inf, "the climb is above 0"),
-        (-np.inf, 2.0e-6, "the climb is at most 0"),
-    ],
+    ("low", "high"),
+    [(-2.25e-6, 2.83e-6), (-0.04, -2.25e-6), (-3.3e-6, np.inf), (2.0e-6, np.inf), (-np.inf, 2.0e-6)],
 )
-def test_ends_that_are_zero_but_for_the_last_bits_are_zero(low: float, high: float, words: str) -> None:
-    assert describe_condition(Condition(0, low, high), Feature("vy", words="the climb")) == words
+def test_ends_that_are_zero_but_for_the_last_bits_are_zero(low: float, high: float, snapshot) -> None:
+    assert describe_condition(Condition(0, low, high), Feature("vy", words="the climb")) == snapshot

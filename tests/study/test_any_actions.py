@@ -147,6 +147,7 @@ def test_included_states_of_a_negative_rule_on_a_region_are_the_farthest_fifth(m
             assert not (included & ~within).any()
 
 
+@pytest.mark.slow
 def test_check_finds_them_fit(made: Study) -> None:
     found = {finding.question: finding for finding in check_env(made.environment, made.policy)}
     assert found["actions"].answer == "yes"

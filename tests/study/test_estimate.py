@@ -103,6 +103,7 @@ def test_rates_are_measured() -> None:
     assert estimate(SETUP, SETTINGS, LocalProcesses(3), rate=rate).workers == 3
 
 
+@pytest.mark.slow
 def test_the_time_of_a_study_is_told_within_a_factor_of_two(monkeypatch, tmp_path) -> None:
     """By the processor's clock, which a busy machine does not slow down; all is played in this process."""
     from legible.study import Study

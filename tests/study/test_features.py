@@ -62,11 +62,13 @@ def turning(folder: Path, names: FeatureSpace | None) -> Study:
     return Study(folder, spec, policy, names=names, settings=small(), engine=InProcess())
 
 
+@pytest.mark.slow
 def test_a_fault_that_only_a_memory_can_express(tmp_path: Path) -> None:
     study = turning(tmp_path / "with", BEFORE)
     improvement = study.improve()
     (weakness, *_) = study.explain()
-    assert "go on when the last action was Turn" in weakness.text()
+    assert "go on when" in weakness.text()
+    assert "the last action was Turn" in weakness.text()
     assert weakness.verdict.is_confirmed
     assert study.space.names == ("gust", "light", "before")
     assert improvement.effect.low > 0.0
@@ -105,6 +107,7 @@ def play_by(env: Any, policy: Any, seed: int) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("world", "policy", "features", "names", "fault"),
     [
@@ -114,7 +117,7 @@ def play_by(env: Any, policy: Any, seed: int) -> float:
     ],
 )
 def test_a_fault_in_what_is_no_flat_observation(
-    tmp_path: Path, world: str, policy: Any, features: str | None, names: tuple[str, ...], fault: bool
+    tmp_path: Path, world: str, policy: Any, features: str | None, names: tuple[str, ...], fault: bool, raises_saved
 ) -> None:
     study = Study(tmp_path, world, policy, features=features, settings=small(), engine=InProcess())
     assert isinstance(study.environment, FeaturedSpec)
@@ -137,7 +140,7 @@ def test_a_fault_in_what_is_no_flat_observation(
     assert "surrogate" in study.write_report().read_text(encoding="utf-8")
     guided = study.guided_policy()
     observation = seen_worlds.PictureWorld().reset(seed=0)[0]
-    with pytest.raises(LegibleError, match=r"read from the environment, which predict is not given; .*GuidedEnv"):
+    with raises_saved(LegibleError):
         guided.predict(observation)
     safe = GuidedEnv(seen_worlds.PictureWorld(), guided)
     alone = play_by(seen_worlds.PictureWorld(), lambda seen: policy.scores(seen[None])[0].argmax(), 5)
@@ -168,6 +171,7 @@ class GridPolicy(seen_worlds.Scored):
         return np.eye(7, dtype=np.float32)[wanted]
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_grid_with_a_dictionary(tmp_path: Path) -> None:
     pytest.importorskip("minigrid")
     spec = EnvironmentSpec("MiniGrid-Empty-Random-6x6-v0", {"max_steps": 30})
@@ -231,11 +235,12 @@ def test_what_goes_wrong_is_said_in_one_line(tmp_path: Path, features: str, erro
     assert "\n" not in str(raised.value)
 
 
-def test_pictures_need_features(tmp_path: Path) -> None:
-    with pytest.raises(LegibleError, match=r"the policy reads pictures, of whose numbers .*--features"):
+def test_pictures_need_features(tmp_path: Path, raises_saved) -> None:
+    with raises_saved(LegibleError):
         Study(tmp_path, PICTURES, seen_worlds.PictureNetwork(), engine=InProcess())
 
 
+@pytest.mark.slow
 def test_a_run_names_the_features_that_it_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -262,12 +267,12 @@ def test_a_run_names_the_features_that_it_used(
     assert f"--features {features}" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
-def test_another_entry_than_there_is(tmp_path: Path) -> None:
-    with pytest.raises(LegibleError, match=r"no entry 'desired'\. The entries are|no entry 'desired'\. Did you mean"):
+def test_another_entry_than_there_is(tmp_path: Path, raises_saved) -> None:
+    with raises_saved(LegibleError):
         Study(tmp_path, GOALS, seen_worlds.GoalPolicy(), features="entries:desired", engine=InProcess())
 
 
-def test_guided_policies_with_a_memory_are_saved(tmp_path: Path) -> None:
+def test_guided_policies_with_a_memory_are_saved(tmp_path: Path, raises_saved) -> None:
     import torch
 
     network = torch.nn.Sequential(torch.nn.Linear(2, 2))
@@ -277,7 +282,7 @@ def test_guided_policies_with_a_memory_are_saved(tmp_path: Path) -> None:
     from legible.rules import parse_rule
 
     guided = GuidedPolicy(policy, [parse_rule("+GoOn <- before = 1", derived)], derived)
-    with pytest.raises(LegibleError, match=r"cannot be trained with these rules: these rules see more than"):
+    with raises_saved(LegibleError):
         TrainingRules.of(guided)
     guided.save(tmp_path / "guided.safetensors")
     loaded = GuidedPolicy.load(tmp_path / "guided.safetensors")

@@ -44,10 +44,10 @@ def of_function(tmp_path: Path) -> Path:
     return tmp_path / "guided.safetensors"
 
 
-def test_who_names_the_function_studies_the_file(of_function: Path, tmp_path: Path) -> None:
+def test_who_names_the_function_studies_the_file(of_function: Path, tmp_path: Path, raises_saved) -> None:
     with pytest.raises(UntrustedCodeError, match=r"name it yourself \(--features seen_worlds:thing_in_picture;"):
         Study(tmp_path / "s", PICTURES, of_function, settings=SMALL, engine=InProcess()).mine()
-    with pytest.raises(LegibleError, match="see what 'seen_worlds:thing_in_picture' computes, not 'seen_worlds:rai"):
+    with raises_saved(LegibleError):
         Study(tmp_path / "s", PICTURES, of_function, features="seen_worlds:raises", settings=SMALL, engine=InProcess())
     made = Study(tmp_path / "s", PICTURES, of_function, features=FUNCTION, settings=SMALL, engine=InProcess())
     mining = made.mine()
@@ -57,6 +57,7 @@ def test_who_names_the_function_studies_the_file(of_function: Path, tmp_path: Pa
     assert Study.open(tmp_path / "s", trust=True, engine=InProcess()).mining.rules == mining.rules
 
 
+@pytest.mark.slow
 def test_the_file_is_checked_and_played_by_who_trusts_it(of_function: Path) -> None:
     loaded = load_policy(of_function)
     assert any(found.answer == "no" for found in check_env(WORLD, loaded, time_limit=None))
@@ -70,13 +71,13 @@ def test_the_file_is_checked_and_played_by_who_trusts_it(of_function: Path) -> N
         distrusted.reset(seed=0)
 
 
-def test_a_network_learns_from_its_picture_what_rules_read_off_it(of_function: Path) -> None:
+def test_a_network_learns_from_its_picture_what_rules_read_off_it(of_function: Path, raises_saved) -> None:
     few = DistillationSettings(rounds=1, episodes=40, steps=400, batch=64, check_episodes=40, final_episodes=40)
     found = distil(of_function, environment=PICTURES, trust=True, settings=few)
     played = found.comparison
     assert played.base.returns.mean() < played.guided.returns.mean()
     assert played.base.returns.mean() < played.distilled.returns.mean()
-    with pytest.raises(UntrustedCodeError, match="the file of the rules names the function"):
+    with raises_saved(UntrustedCodeError):
         distil(of_function, environment=PICTURES, settings=few)
 
 

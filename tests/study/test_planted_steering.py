@@ -131,6 +131,7 @@ def test_the_mirror_is_none_of_the_whole_environment(world) -> None:
     assert "does not hold" in {answer.verdict for answer in check_relations(world(), wrong, states=400, episodes=100)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [Steering, Driving])
 def test_a_search_alone_finds_it(tmp_path: Path, world: type[Steering] | type[Driving]) -> None:
     """Continuous actions, and several at once: one part at a time is searched."""

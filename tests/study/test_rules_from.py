@@ -72,7 +72,7 @@ def test_rules_of_another_policy_tell_what_this_one_never_does(tmp_path: Path) -
     assert found == Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess()).evaluation
 
 
-def test_a_study_gives_its_confirmed_rules_or_those_that_it_mined(tmp_path: Path) -> None:
+def test_a_study_gives_its_confirmed_rules_or_those_that_it_mined(tmp_path: Path, raises_saved, snapshot) -> None:
     other = Study(
         tmp_path / "other",
         WORLD,
@@ -81,7 +81,7 @@ def test_a_study_gives_its_confirmed_rules_or_those_that_it_mined(tmp_path: Path
         settings=replace(SETTINGS, sources="mined"),
         engine=InProcess(),
     )
-    with pytest.raises(LegibleError, match="this study has no rules yet; 'legible mine"):
+    with raises_saved(LegibleError):
         study(tmp_path / "s", [tmp_path / "other"])
     mined = other.mine()
     made = study(tmp_path / "s", [tmp_path / "other"])
@@ -92,7 +92,7 @@ def test_a_study_gives_its_confirmed_rules_or_those_that_it_mined(tmp_path: Path
     # What it confirmed comes first; nothing in the folder is run, or looked for again.
     (tmp_path / "other" / "confirmed.json").write_text(json.dumps({"rules": ["+Left <- left", "+Fly <- left"]}))
     second = study(tmp_path / "t", [tmp_path / "other"])
-    assert second.other_rules.left_out[0].startswith(f"1 of the 2 rules of {tmp_path / 'other'} do not fit")
+    assert second.other_rules.left_out[0] == snapshot
     assert [verdict.rule_set.rules[0].text(made.space) for verdict in second.evaluate().verdicts] == ["+Left <- left"]
     assert json.loads((tmp_path / "t" / "confirmed.json").read_text())["rules"] == ["+Left <- left"]
     for path in (tmp_path / "other").rglob("*"):
@@ -120,12 +120,12 @@ def test_confirmed_rules_are_written_whatever_happened(tmp_path: Path, lost: str
     assert path.read_bytes() == whole
 
 
-def test_what_does_not_fit_is_said_before_anything_is_played(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_said_before_anything_is_played(tmp_path: Path, raises_saved) -> None:
     other = Study(
         tmp_path / "o", WORLD, wise(), relations="none", settings=replace(SETTINGS, sources="mined"), engine=InProcess()
     )
     (tmp_path / "o" / "confirmed.json").write_text(json.dumps({"rules": ["+Fly <- left"]}))
-    with pytest.raises(LegibleError, match="none of its 1 rules fits the names here"):
+    with raises_saved(LegibleError):
         study(tmp_path / "s", [other.folder])
     (tmp_path / "o" / "confirmed.json").write_text("{")
     with pytest.raises(DamagedFileError, match=r"confirmed\.json"):
@@ -141,13 +141,13 @@ def test_what_does_not_fit_is_said_before_anything_is_played(tmp_path: Path) -> 
     assert not Study.is_in(tmp_path / "s")
 
 
-def test_the_folder_remembers_who_was_named(tmp_path: Path) -> None:
+def test_the_folder_remembers_who_was_named(tmp_path: Path, raises_saved) -> None:
     path = save_flawed_network(tmp_path / "other.safetensors")
     first = study(tmp_path / "s", [path])
     assert [origin.name for origin in first.other_rules.origins] == [str(path)]
     opened = Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess())
     assert opened.other_rules.origins == first.other_rules.origins
-    with pytest.raises(LegibleError, match="holds a study with other settings"):
+    with raises_saved(LegibleError):
         study(tmp_path / "s", [])
     path.unlink()
     with pytest.raises(LegibleError, match=r"other\.safetensors"):
@@ -166,10 +166,10 @@ def test_folders_from_before_there_were_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rules", [5, "+Left <- left", {"+Left <- left": 1}, [["+Left <- left"]], [None]])
-def test_rules_of_somebody_else_that_are_none(tmp_path: Path, rules: object) -> None:
+def test_rules_of_somebody_else_that_are_none(tmp_path: Path, rules: object, raises_saved) -> None:
     study(tmp_path / "o", [wise()])
     write_json(tmp_path / "o" / "confirmed.json", {"rules": rules})
-    with pytest.raises(DamagedFileError, match=r"confirmed.json: is damaged \(its rules are no texts\); run that"):
+    with raises_saved(DamagedFileError):
         study(tmp_path / "s", [tmp_path / "o"])
 
 
@@ -180,11 +180,9 @@ def test_rules_of_somebody_else_that_are_none(tmp_path: Path, rules: object) -> 
         *([{"name": ["wise"], "rules": [], "steps": 1}], [{"name": "wise", "rules": [], "steps": "1"}]),
     ],
 )
-def test_kept_rules_that_are_damaged(tmp_path: Path, origins: object) -> None:
+def test_kept_rules_that_are_damaged(tmp_path: Path, origins: object, raises_saved) -> None:
     made = study(tmp_path / "s", [wise()])
     write_json(made.folder / "rules-from.json", {"origins": origins}, made._key)
     for read in (made.other_rules.rules, made.other_rules.steps):
-        with pytest.raises(
-            DamagedFileError, match=r"rules-from.json: is damaged .*; delete it and run the study again"
-        ):
+        with raises_saved(DamagedFileError):
             read()

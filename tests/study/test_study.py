@@ -98,6 +98,7 @@ def test_a_second_run_plays_nothing_and_says_the_same(tmp_path, policy_file, mon
     assert outcome(study(tmp_path, policy_file)) == first
 
 
+@pytest.mark.slow
 def test_one_process_and_two_give_the_same_bits(tmp_path, policy_file) -> None:
     inline = outcome(study(tmp_path / "inline", policy_file))
     with LocalProcesses(2) as engine:
@@ -105,7 +106,7 @@ def test_one_process_and_two_give_the_same_bits(tmp_path, policy_file) -> None:
 
 
 def test_ray_gives_the_same_bits(tmp_path, policy_file, monkeypatch) -> None:
-    pytest.importorskip("ray", reason="the engine 'ray' is an extra")
+    pytest.importorskip("ray", reason="ray is not installed: pip install 'legible-rl[ray]'")
     from legible.engines import RayEngine
 
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # where Ray's workers find mirror_world
@@ -129,16 +130,17 @@ def test_changed_settings_are_noticed_not_mixed(tmp_path, policy_file, change, m
         study(tmp_path, policy_file, **change)
 
 
-def test_a_changed_policy_is_noticed(tmp_path, policy_file) -> None:
+def test_a_changed_policy_is_noticed(tmp_path, policy_file, raises_saved) -> None:
     study(tmp_path, policy_file)
-    with pytest.raises(LegibleError, match="the policy or the environment acts otherwise"):
+    with raises_saved(LegibleError):
         study(tmp_path, mirror_world.policy())
 
 
 def test_rules_of_the_users_own_are_tested_like_the_mined_ones(tmp_path) -> None:
-    made = study(tmp_path, mirror_world.policy(), rules=["+Right <- right & luck > -9"])
+    own = "+Right <- right & luck > -9"
+    made = study(tmp_path, mirror_world.policy(), rules=[own])
     made.evaluate()
-    assert made.rule_sets[-1].source.text(made.space) == "+Right <- right & luck > -9"
+    assert made.rule_sets[-1].source.text(made.space) == own
     assert len(made.rule_sets[-1]) == 2
     assert made.evaluation.verdicts[-1].is_confirmed
 
@@ -185,14 +187,14 @@ def test_relations_that_were_objects_are_opened_as_files(tmp_path, policy_file) 
     assert Study.open(tmp_path, engine=InProcess(), trust=True).relations == made.relations
 
 
-def test_what_a_folder_cannot_hold_is_asked_for(tmp_path) -> None:
+def test_what_a_folder_cannot_hold_is_asked_for(tmp_path, raises_saved) -> None:
     study(tmp_path / "object", mirror_world.policy())
-    with pytest.raises(LegibleError, match="only a program that has it can open the study"):
+    with raises_saved(LegibleError):
         Study.open(tmp_path / "object", trust=True)
     assert Study.open(tmp_path / "object", policy=mirror_world.policy(), trust=True).policy_name == ""
     spec = EnvironmentSpec("mirror_world:MirrorWorld", {"noise": np.float32(2)})
     Study(tmp_path / "argument", spec, mirror_world.policy(), settings=SETTINGS)
-    with pytest.raises(LegibleError, match="argument 'noise' is nothing that a file can hold"):
+    with raises_saved(LegibleError):
         Study.open(tmp_path / "argument", policy=mirror_world.policy(), trust=True)
     with pytest.raises(LegibleError, match="no such folder"):
         Study.open(tmp_path / "nowhere")
@@ -200,8 +202,8 @@ def test_what_a_folder_cannot_hold_is_asked_for(tmp_path) -> None:
         Study.open(tmp_path)
 
 
-def test_a_policy_of_another_width_is_refused_at_once(tmp_path) -> None:
-    with pytest.raises(LegibleError, match="reads 5 features, but the environment shows 4"):
+def test_a_policy_of_another_width_is_refused_at_once(tmp_path, raises_saved) -> None:
+    with raises_saved(LegibleError):
         Study(tmp_path, "CartPole-v1", mirror_world.policy())
     assert not list(tmp_path.iterdir())
 
@@ -262,6 +264,7 @@ def wait_for_units(folder: Path, count: int, process: subprocess.Popen[bytes]) -
     raise AssertionError("no units appeared")
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_study_goes_on_as_if_nothing_had_happened(tmp_path, policy_file, blow) -> None:
     undisturbed = outcome(study(tmp_path / "undisturbed", policy_file))
@@ -318,8 +321,8 @@ def test_damaged_files_are_named(tmp_path, policy_file, name, message) -> None:
         study(tmp_path, policy_file).mine()
 
 
-def test_a_missing_relations_file_is_named(tmp_path, policy_file) -> None:
-    with pytest.raises(LegibleError, match=r"no\.toml: there is no such file"):
+def test_a_missing_relations_file_is_named(tmp_path, policy_file, raises_saved) -> None:
+    with raises_saved(LegibleError):
         study(tmp_path, policy_file, relations=[tmp_path / "no.toml"])
 
 
@@ -393,9 +396,13 @@ def test_what_differs_by_more_than_rounding_is_another_policy(tmp_path, policy_f
 def test_fingerprints_are_compared_by_bits_or_by_their_numbers() -> None:
     numbers = "10 1 2 3 0 0 0 0 5 4 3 2"
     assert is_same_behaviour(f"abc {numbers}", f"abc {numbers[::-1]}")  # the bits are the same
-    assert is_same_behaviour(f"abc {numbers}", "def 10 1.00009 2 3 0 0 0 0 5 4 3 2")  # 0.00001 of a length of 10
-    assert not is_same_behaviour(f"abc {numbers}", "def 10 1.00011 2 3 0 0 0 0 5 4 3 2")
-    assert not is_same_behaviour(f"abc {numbers}", "def 10 1 2 3 0 0 0.001 0 5 4 3 2")  # there were no rewards
+    assert is_same_behaviour(
+        f"abc {numbers}", "def " + numbers.replace(" 1 ", " 1.00009 ")
+    )  # 0.00001 of a length of 10
+    assert not is_same_behaviour(f"abc {numbers}", "def " + numbers.replace(" 1 ", " 1.00011 "))
+    assert not is_same_behaviour(
+        f"abc {numbers}", "def " + numbers.replace(" 0 5", " 0.001 5")
+    )  # there were no rewards
     assert is_same_behaviour("abc", f"abc {numbers}")  # of an older version
     assert not is_same_behaviour("abc", f"def {numbers}")
 

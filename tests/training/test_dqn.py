@@ -192,6 +192,7 @@ def test_counts_of_steps_updates_and_target_changes_are_those_of_stable_baseline
     assert changes == [96, 192, 288, 384, 480, 576]
 
 
+@pytest.mark.slow
 def test_one_seed_one_result_whatever_the_fleet_and_the_threads() -> None:
     fleet, threaded = make_fleet(), make_fleet(threads=2)
     alone_slots = make_training_slots([(EnvironmentSpec("legible/PacmanMediumNC-v0"), ENVS)])
@@ -254,9 +255,9 @@ def test_light_checkpoint_in_several_files(tmp_path, monkeypatch: pytest.MonkeyP
         load_checkpoint(second, tmp_path / "fleet")
 
 
-def test_checkpoint_of_another_training_is_refused(tmp_path) -> None:
+def test_checkpoint_of_another_training_is_refused(tmp_path, raises_saved) -> None:
     save_checkpoint(make_fleet(), tmp_path / "fleet", full=False)
-    with pytest.raises(FleetError, match="total_steps differs: 3000 there, 4000 here"):
+    with raises_saved(FleetError):
         load_checkpoint(make_fleet(total=4000), tmp_path / "fleet")
     assert not load_checkpoint(make_fleet(), tmp_path / "nothing")
 

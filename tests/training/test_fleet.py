@@ -83,6 +83,7 @@ def test_extended_training_begins_with_the_policies_and_nothing_else(tmp_path) -
         make_fleet(PLAN.extended_training())
 
 
+@pytest.mark.slow
 def test_the_zoo_is_trained_in_pieces(tmp_path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setitem(train_zoo.GROUPS, "small-medium-dqn", replace(PLAN, total_steps=4000))
     monkeypatch.setitem(train_zoo.GROUPS, "small-medium-ppo", FleetPlan(LEVELS[:1], (0,), PPO, 64))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
@@ -62,6 +63,7 @@ def fleet_curves() -> np.ndarray:
     return np.array(windows).T
 
 
+@pytest.mark.statistical
 def test_curves_agree_within_their_errors() -> None:
     theirs, ours = np.array([sb3_curve(seed) for seed in range(SEEDS)]), fleet_curves()
     errors = np.sqrt((theirs.var(axis=0, ddof=1) + ours.var(axis=0, ddof=1)) / SEEDS)

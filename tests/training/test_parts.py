@@ -197,6 +197,7 @@ def test_pacman_slots_play_the_same_games_as_the_environment() -> None:
     assert slots.take_counts().episodes.sum() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("Small",), ("Small", "SmallNC", "Medium")])
 def test_threads_change_nothing(names: tuple[str, ...]) -> None:
     specs = [(EnvironmentSpec(f"legible/Pacman{name}-v0"), 12) for name in names]

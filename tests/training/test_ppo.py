@@ -203,8 +203,8 @@ def test_begins_as_stable_baselines3_does() -> None:
             assert (bias == 0).all()
 
 
-def test_rollout_must_be_whole_batches() -> None:
-    with pytest.raises(FleetError, match="128 transitions, no multiple of the batch size 50"):
+def test_rollout_must_be_whole_batches(raises_saved) -> None:
+    with raises_saved(FleetError):
         make_fleet(PpoSettings(**{**vars(SETTINGS), "batch_size": 50}))
 
 

@@ -87,7 +87,7 @@ def test_trains_and_writes_both_files(tmp_path, algo: str, settings: DqnSettings
 
 
 @pytest.mark.parametrize(("algo", "settings"), [("dqn", DQN_SETTINGS), ("ppo", PPO_SETTINGS)])
-def test_goes_on_where_it_stopped(tmp_path, algo: str, settings: DqnSettings | PpoSettings) -> None:
+def test_goes_on_where_it_stopped(tmp_path, algo: str, settings: DqnSettings | PpoSettings, raises_saved) -> None:
     def stop(done: int, _total: int) -> None:
         if done >= 200:
             raise StoppedError
@@ -99,7 +99,7 @@ def test_goes_on_where_it_stopped(tmp_path, algo: str, settings: DqnSettings | P
     assert int(kept["file"]) >= 192
     model = (DQN if algo == "dqn" else PPO).load(tmp_path / "p.checkpoint" / f"{kept['file']}.zip")
 
-    with pytest.raises(TrainingError, match="seed is 1 there and 2 here"):
+    with raises_saved(TrainingError):
         train("CartPole-v1", algo, out=tmp_path / "p", **{**arguments, "seed": 2})
 
     starts: list[int] = []
@@ -137,7 +137,7 @@ def test_replay_buffer_is_kept(tmp_path) -> None:
         np.testing.assert_array_equal(getattr(again.replay_buffer, name), getattr(model.replay_buffer, name))
 
 
-def test_a_checkpoint_runs_no_code_and_damage_is_named(tmp_path) -> None:
+def test_a_checkpoint_runs_no_code_and_damage_is_named(tmp_path, raises_saved) -> None:
     """Stable-Baselines3 keeps pickles in its zips; a planted one is not opened."""
     from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -158,7 +158,7 @@ def test_a_checkpoint_runs_no_code_and_damage_is_named(tmp_path) -> None:
     checkpoint.restore(model)
     assert not (tmp_path / "ran").exists()
     file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(TrainingError, match=r"0\.zip is damaged .* remove .*p\.checkpoint to start again"):
+    with raises_saved(TrainingError):
         checkpoint.restore(model)
 
 

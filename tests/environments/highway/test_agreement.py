@@ -24,6 +24,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "states", "config", "preset"), CASES)
 def test_one_step_from_the_same_state(scenario, states, config, preset):
     agreement = compare(scenario, states, config=config, preset=preset, seed=1000)

@@ -103,21 +103,19 @@ def test_reading_roads_leaves_highway_env_alone():
     assert after == before
 
 
-def test_without_highway_env_it_says_what_to_install(monkeypatch):
+def test_without_highway_env_it_says_what_to_install(monkeypatch, raises_saved):
     scenario_roads.cache_clear()
     monkeypatch.setitem(sys.modules, "highway_env", None)
-    with pytest.raises(
-        LegibleError, match=r"highway-env is missing, .* the roads of 'merge': pip install 'legible-rl\[highway\]'"
-    ):
+    with raises_saved(LegibleError):
         scenario_roads("merge")
     with pytest.raises(LegibleError, match=r"legible-rl\[highway\]"):
         EnvironmentSpec("legible/Merge-v0").make()
-    with pytest.raises(LegibleError, match=r"highway-env is missing, .* Farama's driving scenarios: .*\[highway\]"):
+    with raises_saved(LegibleError):
         EnvironmentSpec("farama/Merge-v0").make()
 
 
-def test_more_obstacles_than_there_is_room_for_are_refused():
-    with pytest.raises(RoadError, match="9 obstacles lie on the road; 8 are the most"):
+def test_more_obstacles_than_there_is_room_for_are_refused(raises_saved):
+    with raises_saved(RoadError):
         geometry.from_network(None, [None] * 9)
 
 

@@ -188,6 +188,7 @@ def summary(world: World) -> dict[str, float]:
     }
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_starts_are_distributed_as_in_highway_env(scenario: str) -> None:
     config = smaller(scenario)

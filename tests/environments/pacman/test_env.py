@@ -270,8 +270,8 @@ def test_bad_mazes_are_refused_with_the_line(maze: str, message: str) -> None:
         gymnasium.make(SMALL, maze=maze)
 
 
-def test_line_numbers_count_the_header_of_a_board() -> None:
-    with pytest.raises(MazeError, match="line 5 has 3 signs, line 3 has 4"):
+def test_line_numbers_count_the_header_of_a_board(raises_saved) -> None:
+    with raises_saved(MazeError):
         parse_maze('{"a": 1}\n---\n%%%%\n%0.%\n%%%')
 
 
@@ -307,12 +307,12 @@ def test_absurd_mazes_are_refused_at_once(make, message: str) -> None:
     assert len(str(refused.value)) < 500
 
 
-def test_of_an_endless_file_only_the_beginning_is_read(tmp_path) -> None:
+def test_of_an_endless_file_only_the_beginning_is_read(tmp_path, raises_saved) -> None:
     path = tmp_path / "large.lay"
     with path.open("wb") as file:
         file.write(b"%%%%\n%P.%\n%%%%\n")
         file.truncate(2**34)  # a hole that takes no room
-    with pytest.raises(MazeError, match=r"large\.lay: the maze is too large"):
+    with raises_saved(MazeError):
         load_maze(path)
 
 
@@ -348,11 +348,11 @@ def test_bad_actions_are_refused(action: object) -> None:
     assert env.state == before
 
 
-def test_a_bad_action_in_a_batch_is_named_and_nothing_moves() -> None:
+def test_a_bad_action_in_a_batch_is_named_and_nothing_moves(raises_saved) -> None:
     envs = PacmanVectorEnv(3)
     envs.reset(seed=0)
     before = [envs.state(i) for i in range(3)]
-    with pytest.raises(PacmanError, match=r"action 9 does not exist \(game 1\)"):
+    with raises_saved(PacmanError):
         envs.step(np.array([0, 9, 0]))
     with pytest.raises(PacmanError, match="3 actions are expected"):
         envs.step(np.array([0, 0]))
@@ -485,18 +485,16 @@ def test_window(monkeypatch: pytest.MonkeyPatch) -> None:
     env.close()
 
 
-def test_window_without_pygame_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_window_without_pygame_says_what_to_install(monkeypatch: pytest.MonkeyPatch, raises_saved) -> None:
     monkeypatch.setitem(sys.modules, "pygame", None)
-    with pytest.raises(LegibleError, match=r"pygame is missing, .* windows: pip install 'legible-rl\[human\]'"):
+    with raises_saved(LegibleError):
         PacmanEnv(render_mode="human")
 
 
-def test_without_the_boards_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_boards_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, raises_saved) -> None:
     monkeypatch.setitem(sys.modules, "pacai", None)
     for make in (EnvironmentSpec(SMALL).make, lambda: EnvironmentSpec(SMALL).make_batch(2)):
-        with pytest.raises(
-            LegibleError, match=r"pacai is missing, .* level 'small': pip install 'legible-rl\[pacman\]'"
-        ):
+        with raises_saved(LegibleError):
             make()
     assert EnvironmentSpec(SMALL, {"maze": "%%%%\n%P.%\n%%%%"}).make().observation_space.shape == (21,)
 
