@@ -826,7 +826,7 @@ def test_list_names_files_and_environments(snapshot):
     for name in ("turn *", "cartpole *", "mirror-3-lanes", "exchange-4-ghosts", "LunarLander-v3", "highway-fast-v0"):
         assert name in everything
     some = run("list", "CartPole-v1").output
-    assert " ".join(some.split()) == snapshot
+    assert next(" ".join(line.split()) for line in some.splitlines() if "cartpole" in line) == snapshot
     assert "turn" not in some
 
 
