@@ -25,7 +25,7 @@ snapshots: .venv/ready-dev ## accept the texts as they are now; read the differe
 	$(PYTEST) --snapshot-update
 
 test-ray: .venv/ready-dev .venv/ready-ray ## the tests that need Ray
-	$(BIN)/python -m pytest tests/engines tests/study tests/harness -k ray
+	$(BIN)/python -m pytest tests/engines tests/study tests/lab/harness -k ray
 
 lint: .venv/ready-dev ## style and types
 	$(BIN)/ruff check
@@ -33,16 +33,16 @@ lint: .venv/ready-dev ## style and types
 	$(BIN)/mypy
 
 bench: .venv/ready-dev .venv/ready-peers ## speed beside the peers, in one run
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m lab bench
 
 fuzz: .venv/ready-dev ## damaged files of every kind, 20,000 of them: each is refused in words or does no harm
-	$(BIN)/python -m harness fuzz
+	$(BIN)/python -m lab fuzz
 
 chaos: .venv/ready-dev ## a study killed at 50 moments of all its stages: in the end it is the same to the bit
-	$(BIN)/python -m harness chaos
+	$(BIN)/python -m lab chaos
 
 mutate: .venv/ready-dev ## small errors in the modules of the paper's steps: at least nine in ten are noticed by the tests
-	$(BIN)/python -m harness mutate
+	$(BIN)/python -m lab mutate
 
 docs: .venv/ready-docs ## the documents as a web site in site/
 	$(BIN)/mkdocs build --strict

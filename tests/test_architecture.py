@@ -118,6 +118,47 @@ def test_no_room_imports_what_it_may_not_know() -> None:
     assert not broken_rules(PACKAGE, rules)
 
 
+OTHER_PACKAGES = re.compile(r"\b(legible_envs|lab)[.:]|^(legible_envs|lab)$")
+
+
+def named_packages(path: Path) -> Iterator[str]:
+    """Where a file imports the other two packages or names them in a string; examples in docstrings may use them."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {id(n.body[0].value) for n in ast.walk(tree) if isinstance(n, documented) and ast.get_docstring(n)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            texts = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            texts = [str(node.module)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            texts = [node.value]
+        else:
+            continue
+        if any(OTHER_PACKAGES.search(text) for text in texts):
+            yield f"{path}:{node.lineno}"
+
+
+def test_the_core_names_neither_environments_nor_lab() -> None:
+    assert not [place for path in PACKAGE.rglob("*.py") for place in named_packages(path)]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("import legible_envs", True),
+        ("from lab.fleet import dqn", True),
+        ("def f():\n    return 'legible_envs.pacman.env:PacmanEnv'", True),
+        ("import_module('lab')", True),
+        ("'''An example.\n\n>>> import legible_envs.pacman\n'''", False),
+        ("x = 'a label.'; from legible import labels", False),
+    ],
+)
+def test_names_of_other_packages_are_noticed(text: str, is_named: bool, tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text(text)
+    assert bool(list(named_packages(tmp_path / "module.py"))) == is_named
+
+
 def test_base_modules_import_base_modules_only() -> None:
     modules = module_paths(PACKAGE)
     found = {

@@ -1,16 +1,15 @@
 """Find out where a reinforcement-learning policy is weak, why, and mend it with rules, without training again.
 
-Names are imported when they are first used; the environments are registered with Gymnasium as soon as both are
-imported.
+Names are imported when they are first used. Environments that come with legible or a plug-in are registered with
+Gymnasium as soon as both are imported.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from legible.environments.registration import register_envs
 from legible.errors import LegibleError
-from legible.imports import lazy_names, when_imported
+from legible.imports import lazy_exports, when_imported
 
 if TYPE_CHECKING:
     from legible.environments import EnvironmentSpec
@@ -33,57 +32,13 @@ if TYPE_CHECKING:
     from legible.study.mending import mend
 
 __version__ = "0.1.0"
-__all__ = [
-    "EnvironmentSpec",
-    "FeatureSpace",
-    "GuidedEnv",
-    "GuidedPolicy",
-    "LegibleError",
-    "RipperClassifier",
-    "Rule",
-    "RuleSet",
-    "Study",
-    "StudySettings",
-    "__version__",
-    "check_env",
-    "check_relations",
-    "collect",
-    "distil",
-    "evaluate",
-    "evaluate_policy",
-    "generalise",
-    "improve",
-    "load_policy",
-    "load_relations",
-    "mend",
-    "mine",
-    "parse_rule",
-    "save_policy",
-    "write_report",
-]
+__all__, __getattr__, __dir__ = lazy_exports(__name__, "LegibleError", "__version__")
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "environments": ("EnvironmentSpec",),
-        "evaluation": ("evaluate",),
-        "features": ("FeatureSpace",),
-        "guidance": ("GuidedEnv", "GuidedPolicy"),
-        "improvement": ("improve",),
-        "mining": ("mine",),
-        "mining.ripper": ("RipperClassifier",),
-        "play": ("collect", "evaluate_policy"),
-        "policies": ("load_policy", "save_policy"),
-        "relations": ("generalise", "load_relations"),
-        "relations.check": ("check_relations",),
-        "report": ("write_report",),
-        "rules": ("Rule", "RuleSet", "parse_rule"),
-        "settings": ("StudySettings",),
-        "study": ("Study",),
-        "study.check": ("check_env",),
-        "study.distilling": ("distil",),
-        "study.mending": ("mend",),
-    },
-)
 
-when_imported("gymnasium", register_envs)
+def _load_plugins() -> None:
+    from legible.environments.domain_registry import load_plugins  # noqa: PLC0415 (once Gymnasium is there)
+
+    load_plugins()
+
+
+when_imported("gymnasium", _load_plugins)

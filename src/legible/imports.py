@@ -1,6 +1,6 @@
 """Imports that wait until something is used, and packages that need not be there.
 
-- `lazy_names`: the ``__getattr__`` of a package whose names are imported when they are first asked for.
+- `lazy_exports`: the public names of a package, each imported when it is first used.
 - `needs_extra`: imports inside it may miss packages of an extra, and the error says which extra.
 - `optional_package`: imports one such package.
 - `MissingPackageError`: the error.
@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -40,24 +41,32 @@ class MissingPackageError(LegibleError, ImportError):
     """A package that an extra of legible installs is not there."""
 
 
-def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for a package: it imports a name from its module when the name is first used.
+def lazy_exports(package: str, *defined: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package that imports its names when they are used.
+
+    The names are those that the package's ``if TYPE_CHECKING:`` block imports, so that each is listed once, where type
+    checkers and editors see it.
 
     Parameters
     ----------
     package
         The package's ``__name__``.
-    modules
-        Names by the module, relative to the package, that defines them.
+    defined
+        Further public names, which the package defines itself.
     """
-    home = {name: module for module, names in modules.items() for name in names}
+    loader = sys.modules[package].__spec__.loader  # type: ignore[union-attr]
+    tree = ast.parse(loader.get_source(package))  # type: ignore[union-attr]
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    modules = {alias.name: str(node.module) for node in imports for alias in node.names}
 
     def getattr_of_package(name: str) -> Any:
-        if name not in home:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+        return getattr(importlib.import_module(modules[name]), name)
 
-    return getattr_of_package
+    names = sorted([*modules, *defined])
+    return names, getattr_of_package, lambda: names
 
 
 @contextmanager

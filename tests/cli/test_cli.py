@@ -35,7 +35,7 @@ def test_a_trained_policy_wins() -> None:
 @pytest.mark.subprocess
 def test_an_environment_of_the_users_own_folder(tmp_path) -> None:
     (tmp_path / "my_levels.py").write_text(
-        "from legible.environments.pacman import PacmanEnv\n"
+        "from legible_envs.pacman import PacmanEnv\n"
         "def tiny(**more):\n    return PacmanEnv(maze='%%%%\\n%P.%\\n%%%%', **more)\n"
     )
     done = legible("play", "my_levels:tiny", cwd=tmp_path)

@@ -363,22 +363,6 @@ def test_wrappers_and_ids_with_a_module_need_trust_too(legible, studied, tmp_pat
         assert f"would import {module}" in done.err
 
 
-def test_table_files_that_name_code_need_trust(legible, tmp_path, monkeypatch, snapshot) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "table1.toml").write_text(
-        'title = "T"\nkind = "weaknesses"\n[paper]\n[studies]\nMine = "s.toml"\n'
-    )
-    (tmp_path / "experiments" / "s.toml").write_text(
-        '[[row]]\nname = "small"\nenvironment = "planted:make"\npolicy = "zoo:PacmanSmall/dqn/{seed}"\n'
-    )
-    (tmp_path / "planted.py").write_text("open('ran', 'w')")
-    done = legible("reproduce", "table1")
-    assert done.code == 2
-    assert done.err == snapshot
-    assert not (tmp_path / "ran").exists()
-
-
 @pytest.mark.parametrize(
     "change", [{"environment": 5}, {"arguments": [1]}, {"wrappers": "os:system"}, {"wrappers": [1]}]
 )

@@ -13,8 +13,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from experiments import network_table
-from experiments.network_table import Job, add_trained, all_jobs, network_facts, pack, play, table
+from lab.experiments import network_table
+from lab.experiments.network_table import Job, add_trained, all_jobs, network_facts, pack, play, table
 from legible.files import write_json
 from legible.policies import load_policy, save_policy
 from legible.settings import DistillationSettings

@@ -11,19 +11,20 @@ from legible.environments import (
     all_domains,
     domain_groups,
     domain_of,
-    domains,
+    domain_registry,
     feature_space_of,
     load_by_name,
     register_domain,
     resolve_names,
     shipped_relations,
 )
-from legible.environments.pacman import PacmanEnv
-from legible.environments.pacman.features import pacman_features
 from legible.errors import LegibleError
 from legible.relations import resolve_relations
 from legible.relations.check import check_relations
-from legible.report.scenes import FeatureScene, PacmanScene, is_drawn_from_state, scene_of
+from legible.report.scenes import FeatureScene, is_drawn_from_state, scene_of
+from legible_envs.pacman import PacmanEnv
+from legible_envs.pacman.features import pacman_features
+from legible_envs.pacman.scene import PacmanScene
 from named_environments import Pond, pond_domain
 
 
@@ -122,7 +123,7 @@ def test_what_cannot_be_imported_is_named() -> None:
 
 @pytest.fixture
 def pond(tmp_path, monkeypatch) -> Domain:
-    monkeypatch.setattr(domains, "_DOMAINS", dict(domains._DOMAINS))
+    monkeypatch.setattr(domain_registry, "_DOMAINS", dict(domain_registry._DOMAINS))
     domain = pond_domain(tmp_path)
     register_domain(domain)
     return domain

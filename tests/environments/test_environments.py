@@ -33,9 +33,9 @@ from legible.environments import (
     feature_space_of,
     first_action,
 )
-from legible.environments.pacman import PacmanEnv, PacmanError, PacmanVectorEnv
 from legible.errors import LegibleError
 from legible.features import Feature, FeatureError, FeatureSpace, Regions
+from legible_envs.pacman import PacmanEnv, PacmanError, PacmanVectorEnv
 from toy_environments import Scripted, Shifted, Spaces
 
 SMALL = "legible/PacmanSmall-v0"

@@ -1,13 +1,13 @@
 """Worlds in which guidance changes returns and helps nobody: the confirmation keeps its level.
 
-All worlds with 300 studies each: ``python -m benchmarks confirmation``.
+All worlds with 300 studies each: ``python -m lab.bench confirmation``.
 """
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.null_worlds import RULE_SETS, WORLDS, confirm_changes, null_study
+from lab.bench.null_worlds import RULE_SETS, WORLDS, confirm_changes, null_study
 
 FEW = 16
 MOST = int(stats.binom.isf(0.001, FEW, 0.05))

@@ -11,7 +11,6 @@ import pytest
 
 import mirror_world
 from legible.environments import EnvironmentSpec, domain_groups
-from legible.environments.pacman.features import pacman_features
 from legible.errors import LegibleError
 from legible.evaluation import Confirmation, Evaluation, Sample, Verdict, evaluate
 from legible.evaluation.statistics import Effect, paired
@@ -41,6 +40,7 @@ from legible.play import Experiences, collect, stage_seeds
 from legible.relations import generalise, load_relations, shipped_relations
 from legible.rules import Condition, Rule, RuleSet, parse_rule
 from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
+from legible_envs.pacman.features import pacman_features
 from mirror_world import SPACE
 from played_blocks import with_returns
 

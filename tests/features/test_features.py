@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from legible.environments.pacman import pacman_features
 from legible.errors import did_you_mean
 from legible.features import (
     Action,
@@ -19,6 +18,7 @@ from legible.features import (
     deciles,
     equal_width,
 )
+from legible_envs.pacman import pacman_features
 
 FLOATS = st.floats(-1e6, 1e6, width=32)
 

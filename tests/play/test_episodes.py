@@ -250,7 +250,7 @@ def test_an_episode_depends_on_its_seed_alone(name: str, kind: str) -> None:
 def test_a_batch_of_pacman_games_plays_as_single_ones_do(n: int, episodes: int, epsilon: float) -> None:
     policy, seeds = Rowwise(69, 5, seed=2), episode_seeds(4, 0, episodes)
     batch = make_slots(EnvironmentSpec(SMALL), n)
-    single = make_slots(EnvironmentSpec("legible.environments.pacman:PacmanEnv", {"maze": "small", "step_cap": 400}), n)
+    single = make_slots(EnvironmentSpec("legible_envs.pacman:PacmanEnv", {"maze": "small", "step_cap": 400}), n)
     assert isinstance(batch, BatchSlots)
     assert isinstance(single, SingleSlots)
     ours, our_steps = play(batch, policy, seeds, epsilon=epsilon)
@@ -267,7 +267,7 @@ def test_games_that_are_won_are_told_alike() -> None:
     seeds = list(range(7))
     arguments = {"maze": lane, "step_cap": 50}
     ours, _ = play(make_slots(EnvironmentSpec(SMALL, arguments), 3), east, seeds)
-    theirs, _ = play(make_slots(EnvironmentSpec("legible.environments.pacman:PacmanEnv", arguments), 3), east, seeds)
+    theirs, _ = play(make_slots(EnvironmentSpec("legible_envs.pacman:PacmanEnv", arguments), 3), east, seeds)
     assert_same(ours, theirs)
     assert ours.success.tolist() == [1.0] * 7
 
@@ -275,7 +275,7 @@ def test_games_that_are_won_are_told_alike() -> None:
 def test_a_cut_off_batch_goes_on_with_the_next_episode() -> None:
     policy, seeds = Rowwise(69, 5, seed=2), list(range(20))
     ours, our_steps = play(make_slots(SMALL, 6), policy, seeds, step_limit=4, epsilon=0.5)
-    singles = make_slots("legible.environments.pacman:PacmanEnv", 6)
+    singles = make_slots("legible_envs.pacman:PacmanEnv", 6)
     theirs, their_steps = play(singles, policy, seeds, step_limit=4, epsilon=0.5)
     assert_same(ours, theirs)
     assert_same_steps(our_steps, their_steps, idle=False)

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from legible.environments import EnvironmentSpec, UnfitEnvironmentError
-from legible.environments.pacman import PacmanEnv, pacman_features
 from legible.errors import LegibleError
 from legible.features import FeatureError, FeatureSpace
 from legible.play import Experiences, PolicyChooser, collect, episode_seeds, make_slots, play_episodes
 from legible.play.experiences import ExperienceSetup, collect_unit, join_experiences
 from legible.policies import PolicyError, load_policy
+from legible_envs.pacman import PacmanEnv, pacman_features
 from toy_environments import Constant, Noisy, Rowwise, Scripted, Shifted
 
 SMALL = "legible/PacmanSmall-v0"

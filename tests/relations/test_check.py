@@ -18,22 +18,6 @@ from gymnasium.envs.classic_control import AcrobotEnv
 
 from legible import cli
 from legible.environments import EnvironmentSpec, shipped_features
-from legible.environments.pacman import GhostState, PacmanSettings, PacmanState, load_maze, pacman_features
-from legible.environments.pacman.games import Games
-from legible.environments.pacman.kernel import EAST, NORTH, SOUTH, STOP, WEST
-from legible.environments.pacman.maze import STEPS
-from legible.environments.pacman.symmetry import (
-    Symmetry,
-    carry,
-    every_symmetry,
-    fork,
-    ghost_columns,
-    image_settings,
-    path_columns,
-    play_matched,
-    sample_games,
-    tied_steps,
-)
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.relations import (
@@ -47,7 +31,23 @@ from legible.relations import (
     shipped_relations,
 )
 from legible.relations.check import STATE_SETTERS, StateSetter, check_relations, state_in_words
-from legible.relations.check.pacman import HOME, ORDER, SNAP, TIE
+from legible_envs.pacman import GhostState, PacmanSettings, PacmanState, load_maze, pacman_features
+from legible_envs.pacman.checker import HOME, ORDER, SNAP, TIE
+from legible_envs.pacman.games import Games
+from legible_envs.pacman.kernel import EAST, NORTH, SOUTH, STOP, WEST
+from legible_envs.pacman.maze import STEPS
+from legible_envs.pacman.symmetry import (
+    Symmetry,
+    carry,
+    every_symmetry,
+    fork,
+    ghost_columns,
+    image_settings,
+    path_columns,
+    play_matched,
+    sample_games,
+    tied_steps,
+)
 from named_environments import MIRROR_OF_OWN
 
 SMALL = PacmanSettings("small")

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legible.environments import shipped_features
-from legible.environments.pacman.features import pacman_features
 from legible.features import Feature, FeatureSpace, deciles
 from legible.relations import (
     ANY,
@@ -37,6 +36,7 @@ from legible.relations import (
 )
 from legible.relations.reader import _row_number
 from legible.rules import parse_rule
+from legible_envs.pacman.features import pacman_features
 
 COLUMNS = ("presence", "x", "y", "vx", "vy", "cos_h", "sin_h")
 ROWS = ("ego", *(f"vehicle{n}" for n in range(1, 10)))

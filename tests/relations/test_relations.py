@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from legible.environments.pacman.features import pacman_features
 from legible.features import Feature, FeatureSpace, Intervals, above, below
 from legible.relations import (
     ANY,
@@ -32,6 +31,7 @@ from legible.relations import (
     shipped_relations,
 )
 from legible.rules import Condition, Rule, RuleSet, parse_rule
+from legible_envs.pacman.features import pacman_features
 
 NORTH, SOUTH, EAST, WEST, STOP = range(5)
 PACMAN = pacman_features(2)

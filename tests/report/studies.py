@@ -6,7 +6,6 @@ from pathlib import Path
 import mirror_world
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
-from legible.environments.pacman.features import pacman_features
 from legible.policies import NetworkPolicy
 from legible.settings import (
     BaselineSettings,
@@ -19,6 +18,7 @@ from legible.settings import (
     StudySettings,
 )
 from legible.study import Study
+from legible_envs.pacman.features import pacman_features
 
 SETTINGS = StudySettings(
     sources="mined,yours",

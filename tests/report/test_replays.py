@@ -25,10 +25,12 @@ from legible.report.replays import (
     make_replays,
     record_choices,
 )
-from legible.report.scenes import FeatureScene, PacmanScene, PictureScene, RoadScene, _when_gone, scene_of
+from legible.report.scenes import FeatureScene, PictureScene, scene_of
 from legible.report.selection import choose_episodes
 from legible.rules import RuleSet, parse_rule
 from legible.settings import PlaySettings
+from legible_envs.highway.scene import RoadScene
+from legible_envs.pacman.scene import PacmanScene, _when_gone
 
 SPACE = FeatureSpace.of(["gap", "speed", "wish"], ["Brake", "Keep", "Go"])
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from legible.environments.pacman import pacman_features
 from legible.features import Action, Feature, FeatureSpace, below, deciles
 from legible.rules import CompiledRules, Condition, Rule, RuleError, RuleSet, parse_rule
+from legible_envs.pacman import pacman_features
 
 PACMAN = pacman_features(2)
 SPACE = FeatureSpace.of(["speed", "gap", "lane"], ["Brake", "Go"])

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from legible.environments import shipped_features
-from legible.environments.highway.features import highway_features
-from legible.environments.pacman.features import pacman_features
 from legible.features import Action, Feature, FeatureSpace, above, below
 from legible.relations import generalise, load_relations, shipped_relations
 from legible.rules import Condition, Rule, RuleSet, parse_rule
@@ -25,6 +23,8 @@ from legible.rules.wording import (
     representative_rule,
     third_person,
 )
+from legible_envs.highway.features import highway_features
+from legible_envs.pacman.features import pacman_features
 
 PACMAN = pacman_features(2)
 INFINITY = float("inf")

@@ -24,7 +24,7 @@ from legible.study import Study
 from test_documents import blocks_of
 
 PAGE = "docs/features.md"
-RECORD = Path(__file__).parents[2] / "experiments" / "results" / "freeway.json"
+RECORD = Path(__file__).parents[2] / "lab" / "experiments" / "results" / "freeway.json"
 # What the page's search finds is asked directly, in fewer episodes.
 FEW = ["--sources", "yours", "--evaluation.episodes", "12", "--evaluation.confirmation-episodes", "12"]
 FEWER = ["--episodes", "6", "--improvement.episodes", "4", "--improvement.final-episodes", "6", "--references.episodes"]

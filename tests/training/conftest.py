@@ -1,16 +1,12 @@
-"""Tests of training: one thread for PyTorch, and the programs of the repository can be imported."""
+"""Tests of training: one thread for PyTorch."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from legible.play import one_thread
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
 @pytest.fixture(autouse=True)

@@ -17,12 +17,13 @@ from stable_baselines3 import DQN, PPO, SAC, TD3
 
 from legible.environments import EnvironmentSpec
 from legible.policies import Activation, Layer, NetworkPolicy, OneHot, Plain, load_policy, save_policy
-from legible.training.dqn import DqnSettings
 from legible.training.errors import TrainingError
-from legible.training.ppo import PpoSettings
-from legible.training.presets import HIGHWAY_DQN, PACMAN_DQN, PACMAN_PPO, preset
+from legible.training.hyperparameters import DqnSettings, PpoSettings
+from legible.training.presets import preset
 from legible.training.sb3 import sb3_arguments, train
 from legible.training.sb3_export import export_sb3
+from legible_envs.highway.training import HIGHWAY_DQN
+from legible_envs.pacman.training import PACMAN_DQN, PACMAN_PPO
 
 DQN_SETTINGS = DqnSettings(hidden=(16, 8), n_envs=2, buffer_size=500, learning_starts=50, gradient_steps=-1)
 PPO_SETTINGS = PpoSettings(hidden=(16, 8), n_envs=2, n_steps=32, batch_size=32, n_epochs=2)

@@ -24,10 +24,8 @@ from legible.guidance import GuidedPolicy
 from legible.policies import Activation, Layer, NetworkPolicy, Plain, load_policy
 from legible.rules import RuleSet, parse_rule
 from legible.training import train
-from legible.training.continuous import ContinuousPpoSettings
-from legible.training.dqn import DqnSettings
 from legible.training.errors import TrainingError
-from legible.training.ppo import PpoSettings
+from legible.training.hyperparameters import ContinuousPpoSettings, DqnSettings, PpoSettings
 from legible.training.rules import RuleLayer, RuleMasks, RuleSettings, TrainingRules, margin_loss
 from legible.training.sb3_rules import guide_model, guided_class
 

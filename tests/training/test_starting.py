@@ -10,10 +10,8 @@ from stable_baselines3 import DQN, PPO, SAC, TD3
 from legible.environments import EnvironmentSpec
 from legible.policies import Activation, Layer, NetworkPolicy, Plain, load_policy, save_policy
 from legible.training import train
-from legible.training.continuous import ContinuousPpoSettings, SacSettings, Td3Settings
-from legible.training.dqn import DqnSettings
 from legible.training.errors import TrainingError
-from legible.training.ppo import PpoSettings
+from legible.training.hyperparameters import ContinuousPpoSettings, DqnSettings, PpoSettings, SacSettings, Td3Settings
 from legible.training.starting import environment_of_start, read_start
 
 DQN_SETTINGS = DqnSettings(hidden=(16, 8), n_envs=2, buffer_size=500, learning_starts=50, gradient_steps=-1)

@@ -20,7 +20,6 @@ from legible.cli.mend import mend
 from legible.cli.mistakes import mistakes
 from legible.cli.play import play
 from legible.cli.relations import relations
-from legible.cli.reproduce import reproduce
 from legible.cli.study import baselines, compare, evaluate, explain, generalise, improve, mine, report, run, settings
 from legible.cli.training import export, train, zoo
 from legible.errors import LegibleError
@@ -30,7 +29,7 @@ PANELS: dict[str, tuple[click.Command, ...]] = {
     "A study": (run, compare, settings),
     "Back into the network": (distil, mend),
     "Its steps, each alone": (mine, generalise, evaluate, improve, explain, mistakes, report, baselines),
-    "Policies and environments": (check, play, train, zoo, export, reproduce, relations),
+    "Policies and environments": (check, play, train, zoo, export, relations),
 }
 
 

@@ -95,7 +95,7 @@ def is_worth_confirming(z: float, share: float, settings: EvaluationSettings) ->
     One that changes few episodes needs many, each a whole unguided episode. A rule set without effect that passed by
     luck stands just above the line of the race; one that is worth thousands of seeds stands higher. So the line rises
     by `RISE` standard errors for every doubling of the seeds above `CHEAP_SEEDS`. At the default budgets as many of the
-    planted faults of ``python -m benchmarks finding`` are found, with an eighth fewer steps.
+    planted faults of ``python -m lab.bench finding`` are found, with an eighth fewer steps.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def group_shares(rules: Iterable[Rule | MinedRule], space: FeatureSpace, groups:
 
     Examples
     --------
-    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible_envs.pacman.features import pacman_features
     >>> from legible.rules import parse_rule
     >>> space = pacman_features(2)
     >>> rules = [parse_rule(text, space) for text in ("-North <- not open.north", "+East <- ghost1.scared & food.east")]

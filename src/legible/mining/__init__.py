@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from legible.imports import lazy_names
+from legible.imports import lazy_exports
 
 if TYPE_CHECKING:
     from legible.mining.importance import Importance, ImportanceError
@@ -20,39 +20,4 @@ if TYPE_CHECKING:
     from legible.mining.mining import POLARITIES, MinedRule, Mining, judge_rules, mine
     from legible.mining.surrogate import surrogate_importance
 
-__all__ = [
-    "POLARITIES",
-    "Importance",
-    "ImportanceError",
-    "ImportanceMethod",
-    "MinedRule",
-    "Mining",
-    "RuleLearner",
-    "exclusion",
-    "find_importance",
-    "find_learner",
-    "inclusion",
-    "judge_rules",
-    "mine",
-    "register_importance",
-    "register_learner",
-    "surrogate_importance",
-]
-
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "importance": ("Importance", "ImportanceError"),
-        "included": ("exclusion", "inclusion"),
-        "methods": (
-            "ImportanceMethod",
-            "RuleLearner",
-            "find_importance",
-            "find_learner",
-            "register_importance",
-            "register_learner",
-        ),
-        "mining": ("POLARITIES", "MinedRule", "Mining", "judge_rules", "mine"),
-        "surrogate": ("surrogate_importance",),
-    },
-)
+__all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -204,7 +204,7 @@ def _nicer(end: float, plain: str, other: str, digits: int, scale: float = 1.0) 
 def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) -> str:
     """Join conditions with "and"; negated ones that differ in a word or in their subject are drawn together.
 
-    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible_envs.pacman.features import pacman_features
     >>> space = pacman_features(2)
     >>> no = lambda *names: [Condition.equals(space.feature_index(name), 0) for name in names]
     >>> describe_conditions(no("food.north", "food.south"), space)
@@ -302,7 +302,7 @@ def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
 
     Examples
     --------
-    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible_envs.pacman.features import pacman_features
     >>> from legible.rules import parse_rule
     >>> space = pacman_features(2)
     >>> rule = parse_rule("-North <- not food.north & not open.north", space)
@@ -342,7 +342,7 @@ def describe_rule_briefly(
 
     Examples
     --------
-    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible_envs.pacman.features import pacman_features
     >>> from legible.rules import parse_rule
     >>> space = pacman_features(2)
     >>> rule = parse_rule("+East <- not ghost0.scared & food.east & open.east & pacman.x <= 3", space)
@@ -396,7 +396,7 @@ def _telling_conditions(rule: Rule, order: Sequence[int], neighbours: Iterable[R
 def rule_parts(rule: Rule, space: FeatureSpace) -> tuple[str, list[tuple[str, tuple[Condition, ...]]]]:
     """Say what a rule asks for, and each of its conditions with all that must hold for it.
 
-    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible_envs.pacman.features import pacman_features
     >>> from legible.rules import parse_rule
     >>> does, conditions = rule_parts(parse_rule("-North <- not open.north", pacman_features(2)), pacman_features(2))
     >>> does, [words for words, _ in conditions]
@@ -428,7 +428,7 @@ def _advise(action: str, positive: bool, *, always: bool) -> str:
 def describe_rule_set(rule_set: RuleSet, space: FeatureSpace, mood: Mood = "habit") -> str:
     """Say a rule and what it generalises to in one sentence.
 
-    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible_envs.pacman.features import pacman_features
     >>> from legible.rules import parse_rule
     >>> space = pacman_features(2)
     >>> rules = [parse_rule(f"-{d} <- not open.{d.lower()}", space) for d in ("North", "East", "South", "West")]
@@ -522,7 +522,7 @@ def _without_beginning(texts: list[str]) -> list[str]:
 def action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int, str]:
     """Short words for actions that are told side by side: "north" and "east" where the words are "go north", "go east".
 
-    >>> from legible.environments.pacman.features import pacman_features
+    >>> from legible_envs.pacman.features import pacman_features
     >>> action_words([0, 2], pacman_features(2)), action_words([0, 4], pacman_features(2))
     ({0: 'north', 2: 'east'}, {0: 'going north', 4: 'stopping'})
     """

@@ -1,10 +1,6 @@
-"""Hyperparameters by environment: those of the paper's appendix for PAC-Man and highway-env.
+"""Hyperparameters by environment: those that a domain's record names, or sensible ones.
 
-What the appendix does not name is Stable-Baselines3's default. The number of environments side by side and the scale
-of PPO's rewards in PAC-Man are not in the appendix either; they are those of the authors' programs.
-
-- `preset`: how a policy for an environment is trained, a `Preset`; `pacman_preset`, `highway_preset`: for the domains
-  that have some of their own, which the domain's record names.
+- `preset`: how a policy for an environment is trained, a `Preset`.
 - `ALGORITHMS`, `fitting_algorithms`: the algorithms, and those for a space of actions.
 - `short_name`: the name of an environment without namespace and version.
 
@@ -22,51 +18,18 @@ from gymnasium import spaces
 
 from legible.environments import domain_of, load_by_name
 from legible.errors import LegibleError
-from legible.training.continuous import ContinuousPpoSettings, SacSettings, Td3Settings
-from legible.training.dqn import DqnSettings
-from legible.training.ppo import PpoSettings
-
-PACMAN_DQN = DqnSettings(
-    batch_size=256,
-    buffer_size=50_000,
-    exploration_fraction=0.5,
-    gamma=0.95,
-    gradient_steps=-1,
-    hidden=(256, 256),
-    n_envs=8,
+from legible.training.hyperparameters import (
+    ContinuousPpoSettings,
+    DqnSettings,
+    PpoSettings,
+    SacSettings,
+    Td3Settings,
 )
-PACMAN_PPO = PpoSettings(
-    learning_rate=2.5e-4,
-    n_steps=256,
-    batch_size=256,
-    n_epochs=10,
-    gamma=0.9,
-    clip_range=0.5,
-    ent_coef=0.0,
-    vf_coef=0.75,
-    hidden=(256, 256),
-    n_envs=8,
-)
-PACMAN_PPO_REWARD_SCALE = 0.01
-HIGHWAY_DQN = DqnSettings(
-    learning_rate=5e-4,
-    buffer_size=15_000,
-    learning_starts=200,
-    batch_size=32,
-    gamma=0.8,
-    train_freq=1,
-    gradient_steps=1,
-    target_update_interval=1000,
-    hidden=(256, 256),
-    n_envs=8,
-)
-
 
 # Elsewhere: Stable-Baselines3's defaults, but for a buffer that fits into memory and an earlier, steadier start.
 DEFAULT_DQN = DqnSettings(buffer_size=100_000, learning_starts=1000, target_update_interval=1000)
 DEFAULT_PPO = PpoSettings(n_steps=512, n_envs=4)
 
-HIGHWAY_SCENARIOS = ("highway", "merge", "roundabout", "intersection")
 Algorithm = Literal["dqn", "ppo", "sac", "td3"]
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 AnySettings: TypeAlias = DqnSettings | PpoSettings | SacSettings | Td3Settings
@@ -160,20 +123,6 @@ def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Pr
     shipped = load_by_name(domain.training)(env_id, algorithm) if domain is not None and domain.training else None
     known = shipped or _DISCRETE.get(name, {}).get(algorithm)
     return known or Preset(DEFAULT_DQN if algorithm == "dqn" else DEFAULT_PPO, 100_000)
-
-
-def pacman_preset(env_id: str, algorithm: Algorithm) -> Preset:
-    """How the paper trained policies for PAC-Man."""
-    steps = 5_000_000 if short_name(env_id).startswith("PacmanOriginal") else 2_500_000
-    if algorithm == "dqn":
-        return Preset(PACMAN_DQN, steps)
-    return Preset(PACMAN_PPO, steps, PACMAN_PPO_REWARD_SCALE)
-
-
-def highway_preset(env_id: str, algorithm: Algorithm) -> Preset | None:
-    """How the paper trained policies for driving; it has DQN for four of the scenarios."""
-    fits = algorithm == "dqn" and short_name(env_id).lower().startswith(HIGHWAY_SCENARIOS)
-    return Preset(HIGHWAY_DQN, 500_000) if fits else None
 
 
 # --- Well-known tasks ------------------------------------------------------------------------------------------------

@@ -35,11 +35,9 @@ from legible.policies import (
 )
 from legible.policies.vec_normalize import normalisation_of_vec_normalize
 from legible.streams import check_seed
-from legible.training.continuous import ContinuousPpoSettings, SacSettings, Td3Settings
-from legible.training.dqn import DqnSettings
 from legible.training.errors import TrainingError
-from legible.training.plan import EVALUATION_EPISODES, PolicyEvaluation, action_names, evaluate_policy
-from legible.training.ppo import PpoSettings
+from legible.training.hyperparameters import ContinuousPpoSettings, DqnSettings, PpoSettings, SacSettings, Td3Settings
+from legible.training.measuring import EVALUATION_EPISODES, PolicyEvaluation, action_names, measure_policy
 from legible.training.presets import Algorithm, AnySettings, Preset, fitting_algorithms, preset
 from legible.training.rules import RuleSettings, TrainingRules
 from legible.training.sb3_checkpoint import Checkpoint, Model, set_entropy_weight
@@ -138,7 +136,7 @@ class TrainingResult:
 def sb3_arguments(settings: AnySettings) -> dict[str, Any]:
     """The hyperparameters as arguments of ``DQN``, ``PPO``, ``SAC`` or ``TD3``, with the networks' shape among them.
 
-    >>> from legible.training.presets import PACMAN_DQN
+    >>> from legible_envs.pacman.training import PACMAN_DQN
     >>> arguments = sb3_arguments(PACMAN_DQN)
     >>> arguments["gradient_steps"], arguments["policy_kwargs"]["net_arch"]
     (-1, [256, 256])
@@ -469,9 +467,9 @@ def _finish(
     known: Any = {"action_names": action_names(spec), "env_id": spec.name}
     # Measuring can take long, so what was trained is kept before.
     file = save_policy(policy, stem.with_name(f"{stem.name}.safetensors"), metadata=metadata, **known)
-    evaluation = evaluate_policy(policy, spec, n_episodes or usual)
+    evaluation = measure_policy(policy, spec, n_episodes or usual)
     save_policy(policy, file, metadata={**metadata, "evaluation": evaluation.as_json()}, **known)
-    began = None if before is None else evaluate_policy(before, spec, n_episodes or usual)
+    began = None if before is None else measure_policy(before, spec, n_episodes or usual)
     return TrainingResult(zip_file, file, model.num_timesteps, evaluation, normalisation, began)
 
 

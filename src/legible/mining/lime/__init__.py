@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from legible.imports import lazy_names
+from legible.imports import lazy_exports
 
 if TYPE_CHECKING:
     from legible.mining.lime.errors import LimeError
     from legible.mining.lime.lime import lime_importance
 
-__all__ = ["LimeError", "lime_importance"]
-
-__getattr__ = lazy_names(__name__, {"errors": ("LimeError",), "lime": ("lime_importance",)})
+__all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -10,20 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from legible.imports import lazy_names
+from legible.imports import lazy_exports
 
 if TYPE_CHECKING:
     from legible.mining.ripper.classifier import RipperClassifier
     from legible.mining.ripper.learner import RipperError, learn_rules
     from legible.mining.ripper.rules import RipperCondition, RipperRule
 
-__all__ = ["RipperClassifier", "RipperCondition", "RipperError", "RipperRule", "learn_rules"]
-
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "classifier": ("RipperClassifier",),
-        "learner": ("RipperError", "learn_rules"),
-        "rules": ("RipperCondition", "RipperRule"),
-    },
-)
+__all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -1,0 +1,1 @@
+"""Gymnasium's own environments: `domains`, with files of names and relations."""

@@ -1,0 +1,173 @@
+"""Traffic a frame at a time, compiled.
+
+A frame is as in highway-env: every vehicle decides in turn (what one has decided the next one sees), now and then the
+rules of the road are enforced, then all move, then collisions are found. Nobody moves while others decide, so one order
+along x serves for the neighbours of all and for the collisions before.
+
+- `simulate_frames`: some frames of an episode.
+- `command_ego`: what a policy's action changes; `nearest_speed`: its target speed.
+
+Outcomes are those of highway-env up to rounding (some 1e-15): see `steering` and `neighbours` for what is computed
+otherwise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible_envs.highway.collisions import collide
+from legible_envs.highway.compiled import compiled, inlined
+from legible_envs.highway.idm import decide
+from legible_envs.highway.right_of_way import enforce_rules
+from legible_envs.highway.roads import FIRST_LANE, LANES, ROAD, Roads, closest_lane_inlined, is_reachable
+from legible_envs.highway.scratch import Scratch
+from legible_envs.highway.state import (
+    ACCELERATION,
+    COS,
+    COUNT,
+    CRASHED,
+    EGO,
+    FASTER,
+    FRAMES,
+    HEADING,
+    LANE,
+    LANE_LEFT,
+    LANE_RIGHT,
+    LENGTH,
+    MAX_SPEED,
+    SHOVE_X,
+    SHOVE_Y,
+    SHOVED,
+    SIN,
+    SLIP,
+    SLOWER,
+    SPEED,
+    SPEED_INDEX,
+    TARGET_LANE,
+    TARGET_SPEED,
+    TIMER,
+    Driving,
+    X,
+    Y,
+)
+from legible_envs.highway.steering import follow_road, steer
+
+_KP_SPEED = 1 / 0.6  # gain of ego's controller of speed
+
+
+@compiled
+def simulate_frames(
+    roads: Roads,
+    driving: Driving,
+    motion: NDArray[np.float64],
+    marks: NDArray[np.int32],
+    episode: NDArray[np.int64],
+    n: int,
+    scratch: Scratch,
+) -> None:
+    """Simulate n frames."""
+    count, ego = episode[COUNT], episode[EGO]
+    for i in range(count):
+        scratch.order[i] = i
+    _sort_by_x(motion, count, scratch)
+    for _ in range(n):
+        for i in range(count):
+            if i == ego:
+                _steer_ego(roads, motion, marks, i)
+            elif not marks[CRASHED, i]:
+                decide(roads, driving, motion, marks, count, i, scratch)
+        episode[FRAMES] += 1
+        if driving.regulation_period and episode[FRAMES] % driving.regulation_period == 0:
+            enforce_rules(roads, motion, marks, count, ego, scratch)
+        for i in range(count):
+            _move(roads, driving.dt, motion, marks, i)
+        _sort_by_x(motion, count, scratch)
+        collide(roads, driving, motion, marks, count, ego, scratch)
+
+
+@compiled
+def _sort_by_x(motion: NDArray[np.float64], count: int, scratch: Scratch) -> None:
+    """Order the vehicles along x, starting from the order before, which is nearly right already."""
+    order = scratch.order
+    for k in range(1, count):
+        i = order[k]
+        at = motion[X, i]
+        free = k
+        while free > 0 and motion[X, order[free - 1]] > at:
+            order[free] = order[free - 1]
+            free -= 1
+        order[free] = i
+    for k in range(count):
+        scratch.rank[order[k]] = k
+
+
+@compiled
+def nearest_speed(target_speeds: NDArray[np.float64], speed: float) -> int:
+    """Which of evenly spaced target speeds is the closest."""
+    last = len(target_speeds) - 1
+    share = (speed - target_speeds[0]) / (target_speeds[last] - target_speeds[0])
+    return int(min(max(np.rint(share * last), 0.0), float(last)))
+
+
+@compiled
+def command_ego(
+    roads: Roads,
+    driving: Driving,
+    motion: NDArray[np.float64],
+    marks: NDArray[np.int32],
+    episode: NDArray[np.int64],
+    command: int,
+) -> None:
+    """Let a command change ego's target speed or target lane."""
+    ego = episode[EGO]
+    if command in (FASTER, SLOWER):
+        index = nearest_speed(driving.target_speeds, motion[SPEED, ego]) + (1 if command == FASTER else -1)
+        index = min(max(index, 0), len(driving.target_speeds) - 1)
+        episode[SPEED_INDEX] = index
+        motion[TARGET_SPEED, ego] = driving.target_speeds[index]
+    follow_road(roads, motion, marks, ego)
+    if command in (LANE_LEFT, LANE_RIGHT):
+        lane = marks[TARGET_LANE, ego]
+        first = roads.roads[roads.marks[lane, ROAD], FIRST_LANE]
+        last = first + roads.roads[roads.marks[lane, ROAD], LANES] - 1
+        wanted = min(max(lane + (1 if command == LANE_RIGHT else -1), first), last)
+        if is_reachable(roads, wanted, motion[X, ego], motion[Y, ego]):
+            marks[TARGET_LANE, ego] = wanted
+
+
+@inlined
+def _steer_ego(roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], ego: int) -> None:
+    follow_road(roads, motion, marks, ego)
+    motion[SLIP, ego] = steer(roads, motion, ego, marks[TARGET_LANE, ego])
+    motion[ACCELERATION, ego] = _KP_SPEED * (motion[TARGET_SPEED, ego] - motion[SPEED, ego])
+
+
+@inlined
+def _move(roads: Roads, dt: float, motion: NDArray[np.float64], marks: NDArray[np.int32], i: int) -> None:
+    """Move vehicle i by a frame: the bicycle model, with the slip angle at its centre."""
+    speed, slip, acceleration = motion[SPEED, i], motion[SLIP, i], motion[ACCELERATION, i]
+    if marks[CRASHED, i]:
+        slip, acceleration = 0.0, -speed
+    if speed > MAX_SPEED:
+        acceleration = min(acceleration, MAX_SPEED - speed)
+    elif speed < -MAX_SPEED:
+        acceleration = max(acceleration, -MAX_SPEED - speed)
+    cos, sin = motion[COS, i], motion[SIN, i]
+    if slip != 0.0:
+        straight = np.sqrt(1.0 - slip * slip)
+        cos, sin = cos * straight - sin * slip, sin * straight + cos * slip
+        heading = motion[HEADING, i] + speed * slip / (LENGTH / 2) * dt
+        motion[HEADING, i] = heading
+        motion[COS, i] = np.cos(heading)
+        motion[SIN, i] = np.sin(heading)
+    motion[X, i] += speed * cos * dt
+    motion[Y, i] += speed * sin * dt
+    if marks[SHOVED, i]:
+        motion[X, i] += motion[SHOVE_X, i]
+        motion[Y, i] += motion[SHOVE_Y, i]
+        marks[CRASHED, i] = 1
+        marks[SHOVED, i] = 0
+    motion[SPEED, i] = speed + acceleration * dt
+    motion[TIMER, i] += dt
+    marks[LANE, i] = closest_lane_inlined(roads, motion[X, i], motion[Y, i], motion[HEADING, i], marks[LANE, i])

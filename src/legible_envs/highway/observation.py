@@ -1,0 +1,246 @@
+"""What ego sees: a row for itself, then one for each of the vehicles that are nearest along its lane.
+
+The values, their order and their quirks are those of highway-env's Kinematics observation: ego's own row is never
+relative, distances are measured along ego's present lane whatever the road does there, and rows without a vehicle are
+zero after normalisation, not before.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible_envs.highway.compiled import compiled, inlined
+from legible_envs.highway.roads import (
+    FIRST_LANE,
+    LANE_LENGTH,
+    Roads,
+    heading_at,
+    local_coordinates,
+    longitudinal_of,
+    position_on,
+    wrap_to_pi,
+)
+from legible_envs.highway.scratch import Scratch
+from legible_envs.highway.state import (
+    ANY_LANE,
+    COS,
+    COUNT,
+    EGO,
+    HEADING,
+    LANE,
+    LENGTH,
+    ROUTE,
+    ROUTE_LANE,
+    ROUTE_LENGTH,
+    SIN,
+    SPEED,
+    X,
+    Y,
+)
+
+# What a column can hold. A column's code is its place here.
+OBSERVABLE = (
+    "presence",
+    "x",
+    "y",
+    "vx",
+    "vy",
+    "heading",
+    "cos_h",
+    "sin_h",
+    "cos_d",
+    "sin_d",
+    "long_off",
+    "lat_off",
+    "ang_off",
+)
+(_PRESENCE, _X, _Y, _VX, _VY, _HEADING, _COS_H, _SIN_H, _COS_D, _SIN_D, _LONG_OFF, _LAT_OFF, _ANG_OFF) = range(13)
+_N_VALUES = len(OBSERVABLE)
+
+PERCEPTION_DISTANCE = 200.0
+_SEEN_BEHIND = -2 * LENGTH
+
+
+class Viewing(NamedTuple):
+    """What the observation has to know of the settings."""
+
+    rows: int
+    columns: NDArray[np.int64]  # codes
+    lows: NDArray[np.float64]  # the value that becomes -1; NaN: the column is not normalised
+    highs: NDArray[np.float64]  # the value that becomes 1
+    clip: bool
+    absolute: bool  # other vehicles in the road's coordinates, not ego's
+    sort: bool  # nearest first, not in the order of the road
+    see_behind: bool
+    intentions: bool  # other vehicles' destinations are seen
+    obstacles: bool  # obstacles are seen like vehicles
+    detailed: bool  # some column is about the destination or the place on the lane
+
+
+def takes_time(column: str) -> bool:
+    """Whether a column is about the destination or the place on the lane, which has to be worked out."""
+    return OBSERVABLE.index(column) >= _COS_D
+
+
+@compiled
+def observe(
+    roads: Roads,
+    viewing: Viewing,
+    motion: NDArray[np.float64],
+    marks: NDArray[np.int32],
+    episode: NDArray[np.int64],
+    out: NDArray[np.float32],
+    scratch: Scratch,
+) -> None:
+    """Write what ego sees into `out`, row after row."""
+    width = len(viewing.columns)
+    ego_record, record, chosen = scratch.records[0], scratch.records[1], scratch.seen
+    _describe(roads, viewing, motion, marks, episode[EGO], True, ego_record)
+    _write_row(viewing, ego_record, out[:width])
+    found = _nearest(roads, viewing, motion, marks, episode, scratch)
+    for k in range(found):
+        number = chosen[k]
+        if number < 0:
+            _describe_obstacle(roads, -1 - number, record)
+        else:
+            _describe(roads, viewing, motion, marks, number, viewing.intentions, record)
+        if not viewing.absolute:
+            for code in range(_X, _VY + 1):
+                record[code] -= ego_record[code]
+        _write_row(viewing, record, out[(k + 1) * width : (k + 2) * width])
+    for place in range((found + 1) * width, viewing.rows * width):
+        out[place] = 0.0
+
+
+@compiled
+def _nearest(
+    roads: Roads,
+    viewing: Viewing,
+    motion: NDArray[np.float64],
+    marks: NDArray[np.int32],
+    episode: NDArray[np.int64],
+    scratch: Scratch,
+) -> int:
+    """Fill in `scratch.seen` who gets a row, and return how many. Obstacle k is -1 - k; equals keep their order."""
+    ego = episode[EGO]
+    lane = marks[LANE, ego]
+    x, y = motion[X, ego], motion[Y, ego]
+    here = longitudinal_of(roads, lane, x, y)
+    found, room = 0, viewing.rows - 1
+    for i in range(episode[COUNT]):
+        dx, dy = motion[X, i] - x, motion[Y, i] - y
+        if i == ego or not np.sqrt(dx * dx + dy * dy) < PERCEPTION_DISTANCE:
+            continue
+        ahead = longitudinal_of(roads, lane, motion[X, i], motion[Y, i]) - here
+        if viewing.see_behind or ahead > _SEEN_BEHIND:
+            found = _insert(viewing.sort, scratch, room, found, abs(ahead), i)
+    if viewing.obstacles:
+        for k in range(len(roads.obstacles)):
+            dx, dy = roads.obstacles[k, 0] - x, roads.obstacles[k, 1] - y
+            ahead = longitudinal_of(roads, lane, roads.obstacles[k, 0], roads.obstacles[k, 1]) - here
+            if np.sqrt(dx * dx + dy * dy) < PERCEPTION_DISTANCE and ahead > _SEEN_BEHIND:
+                found = _insert(viewing.sort, scratch, room, found, abs(ahead), -1 - k)
+    return found
+
+
+@inlined
+def _insert(sort: bool, scratch: Scratch, room: int, found: int, distance: float, number: int) -> int:
+    """Put a vehicle into its place among the nearest ones, and return how many there are now."""
+    distances, chosen = scratch.distances, scratch.seen
+    place = found
+    if sort:
+        while place > 0 and distances[place - 1] > distance:
+            place -= 1
+    if place == room:
+        return found
+    last = min(found, room - 1)
+    for k in range(last, place, -1):
+        distances[k] = distances[k - 1]
+        chosen[k] = chosen[k - 1]
+    distances[place] = distance
+    chosen[place] = number
+    return last + 1
+
+
+@inlined
+def _write_row(viewing: Viewing, record: NDArray[np.float64], out: NDArray[np.float32]) -> None:
+    """Write the columns of a vehicle, normalised."""
+    for k in range(len(viewing.columns)):
+        value = record[viewing.columns[k]]
+        low, high = viewing.lows[k], viewing.highs[k]
+        if not np.isnan(low):
+            value = -1.0 + (value - low) * 2.0 / (high - low)
+            if viewing.clip:
+                # Not min and max: a value that is not a number stays so.
+                if value < -1.0:
+                    value = -1.0
+                elif value > 1.0:
+                    value = 1.0
+        out[k] = value
+
+
+@inlined
+def _describe(
+    roads: Roads,
+    viewing: Viewing,
+    motion: NDArray[np.float64],
+    marks: NDArray[np.int32],
+    i: int,
+    intentions: bool,
+    record: NDArray[np.float64],
+) -> None:
+    """Fill in the values of vehicle i, in the road's coordinates; those that take time only if they are wanted."""
+    speed, cos, sin = motion[SPEED, i], motion[COS, i], motion[SIN, i]
+    record[_PRESENCE] = 1.0
+    record[_X] = motion[X, i]
+    record[_Y] = motion[Y, i]
+    record[_VX] = speed * cos
+    record[_VY] = speed * sin
+    record[_HEADING] = motion[HEADING, i]
+    record[_COS_H] = cos
+    record[_SIN_H] = sin
+    if viewing.detailed:
+        record[_COS_D] = record[_SIN_D] = 0.0
+        if intentions:
+            record[_COS_D], record[_SIN_D] = _towards_destination(roads, motion, marks, i)
+        lane = marks[LANE, i]
+        along, aside = local_coordinates(roads, lane, motion[X, i], motion[Y, i])
+        record[_LONG_OFF] = along
+        record[_LAT_OFF] = aside
+        record[_ANG_OFF] = wrap_to_pi(motion[HEADING, i] - heading_at(roads, lane, along))
+
+
+@compiled
+def _towards_destination(
+    roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], i: int
+) -> tuple[float, float]:
+    """The direction to the end of the last road of vehicle i's route, zero without a route."""
+    length = marks[ROUTE_LENGTH, i]
+    if length <= 0:
+        return 0.0, 0.0
+    lane = roads.roads[marks[ROUTE + length - 1, i], FIRST_LANE]
+    if length == 1 and marks[ROUTE_LANE, i] != ANY_LANE:
+        lane += marks[ROUTE_LANE, i]
+    x, y = position_on(roads, lane, roads.lanes[lane, LANE_LENGTH], 0.0)
+    dx, dy = x - motion[X, i], y - motion[Y, i]
+    distance = np.sqrt(dx * dx + dy * dy)
+    if distance == 0.0:
+        return 0.0, 0.0
+    return dx / distance, dy / distance
+
+
+@compiled
+def _describe_obstacle(roads: Roads, k: int, record: NDArray[np.float64]) -> None:
+    """Fill in the values of obstacle k, which lies still and faces along the x axis."""
+    for code in range(_N_VALUES):
+        record[code] = 0.0
+    record[_PRESENCE] = 1.0
+    record[_X] = roads.obstacles[k, 0]
+    record[_Y] = roads.obstacles[k, 1]
+    record[_COS_H] = 1.0
+    # highway-env's obstacles do not know these; its table has holes there.
+    record[_HEADING] = np.nan
+    record[_LONG_OFF] = record[_LAT_OFF] = record[_ANG_OFF] = np.nan

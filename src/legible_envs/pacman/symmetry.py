@@ -1,0 +1,455 @@
+"""PAC-Man turned and mirrored: mazes, states and batches of games, and rounds in which the ghosts do the same.
+
+- `Symmetry`: a turn, a mirroring and an exchange of ghosts; acts on cells, directions, mazes and states.
+- `every_symmetry`: all of them for a number of ghosts.
+- `carry`: the image of a whole batch of games, in the image of their maze.
+- `play_matched`: one round of games and of their images, with ghosts that choose the same up to the symmetry.
+- `tied_steps`: where more than one first step begins a shortest path.
+- `sample_games`: states that are met in play.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import permutations
+from typing import TypeVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from legible_envs.pacman import kernel
+from legible_envs.pacman.games import Games, GhostState, PacmanSettings, PacmanState
+from legible_envs.pacman.kernel import GHOST_COLUMNS, GHOSTS, HEADING, PACMAN, PLAYING, STATUS, STOP, TIMER, X, Y
+from legible_envs.pacman.maze import STEPS, Maze, Tables
+
+Coordinate = TypeVar("Coordinate", int, float, NDArray[np.int32])
+# Share of random moves of players that know where they go.
+WANDER = 0.15
+_BISECTIONS = 54
+_TURNS = ("", "turned by 90° clockwise", "turned by 180°", "turned by 90° counter-clockwise")
+_MIRRORS = (
+    "mirrored, east and west exchanged",
+    "mirrored about the rising diagonal",
+    "mirrored, north and south exchanged",
+    "mirrored about the falling diagonal",
+)
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """Exchange east and west if `mirrored`, then turn by so many quarters clockwise; ghost i becomes ``ghosts[i]``.
+
+    Everything in the maze moves with it but the numbers of the cells to which eaten ghosts return: those belong to the
+    maze, so a ghost that changes its number changes its home.
+
+    >>> turn = Symmetry(turns=1)
+    >>> [turn.direction(d) for d in (0, 2, 1, 3)]  # North, East, South, West
+    [2, 1, 3, 0]
+    """
+
+    turns: int = 0
+    mirrored: bool = False
+    ghosts: tuple[int, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What is done to the maze, for people."""
+        what = _MIRRORS[self.turns] if self.mirrored else _TURNS[self.turns]
+        maze = f"the maze {what}" if what else "the same maze"
+        moved = [f"ghost {i} as ghost {j}" for i, j in enumerate(self.ghosts) if i != j]
+        return f"{maze}, {' and '.join(moved)}" if moved else maze
+
+    @property
+    def moves_maze(self) -> bool:
+        """Whether the maze is turned or mirrored."""
+        return self.mirrored or self.turns != 0
+
+    @property
+    def exchanges_ghosts(self) -> bool:
+        """Whether a ghost changes its number."""
+        return self.ghosts != tuple(range(len(self.ghosts)))
+
+    @cached_property
+    def directions(self) -> NDArray[np.int64]:
+        """The image of North, South, East, West and Stop."""
+        return np.array([*(STEPS.index(self._vector(dx, dy)) for dx, dy in STEPS), STOP], np.int64)
+
+    def _vector(self, dx: int, dy: int) -> tuple[int, int]:
+        if self.mirrored:
+            dx = -dx
+        for _ in range(self.turns):
+            dx, dy = dy, -dx
+        return dx, dy
+
+    def direction(self, direction: int) -> int:
+        """Return the image of a direction or action."""
+        return int(self.directions[direction])
+
+    def point(self, x: Coordinate, y: Coordinate, maze: Maze, scale: int = 1) -> tuple[Coordinate, Coordinate]:
+        """Return the image of a place in the maze; with ``scale=2`` coordinates count half cells."""
+        right, top = scale * (maze.width - 1), scale * (maze.height - 1)
+        if self.mirrored:
+            x = right - x
+        for _ in range(self.turns):
+            x, y, right, top = y, right - x, top, right
+        return x, y
+
+    def renumber(self, n_ghosts: int) -> NDArray[np.int64]:
+        """The new number of every ghost."""
+        return np.array(self.ghosts or range(n_ghosts), np.int64)
+
+    def maze(self, maze: Maze) -> Maze:
+        """Return the image of a maze."""
+        across = self.turns % 2 == 1
+        return Maze(
+            name=maze.name,
+            width=maze.height if across else maze.width,
+            height=maze.width if across else maze.height,
+            walls=frozenset(self.point(*cell, maze) for cell in maze.walls),
+            food=frozenset(self.point(*cell, maze) for cell in maze.food),
+            capsules=frozenset(self.point(*cell, maze) for cell in maze.capsules),
+            pacman=self.point(*maze.pacman, maze),
+            ghosts=tuple(self.point(*cell, maze) for cell in maze.ghosts),
+        )
+
+    def state(self, state: PacmanState, maze: Maze) -> PacmanState:
+        """Return the image of a state of a game in `maze`; it is a state of a game in ``self.maze(maze)``."""
+        places = [self.point(ghost.x, ghost.y, maze) for ghost in state.ghosts]
+        moved = [
+            GhostState(x, y, self.direction(ghost.heading), ghost.timer)
+            for (x, y), ghost in zip(places, state.ghosts, strict=True)
+        ]
+        order = np.argsort(self.renumber(len(moved)))
+        return replace(
+            state,
+            pacman=self.point(*state.pacman, maze),
+            ghosts=tuple(moved[i] for i in order),
+            food=frozenset(self.point(*cell, maze) for cell in state.food),
+            capsules=frozenset(self.point(*cell, maze) for cell in state.capsules),
+            facing=self.direction(state.facing),
+        )
+
+    def columns(self, n_ghosts: int, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Put flags of the ghosts, ``bool[n, ghosts]``, into the order of the images."""
+        renumbered = np.zeros_like(flags)
+        renumbered[:, self.renumber(n_ghosts)] = flags
+        return renumbered
+
+
+def every_symmetry(n_ghosts: int) -> Iterator[Symmetry]:
+    """Yield the eight turns and mirrorings with every order of the ghosts, the plainest first."""
+    for ghosts in permutations(range(n_ghosts)):
+        for mirrored in (False, True):
+            for turns in range(4):
+                yield Symmetry(turns, mirrored, ghosts)
+
+
+# --- Batches of games ------------------------------------------------------------------------------------------------
+
+
+def fork(games: Games, rows: NDArray[np.intp] | None = None) -> Games:
+    """Copy a batch of games, or some of its rows; what happens to the copy does not touch the original."""
+    other = copy.copy(games)
+    chosen = slice(None) if rows is None else rows
+    for name in ("agents", "pellets", "keys", "observations", "rewards"):
+        setattr(other, name, getattr(games, name)[chosen].copy())
+    return other
+
+
+def image_settings(settings: PacmanSettings, games: Games, symmetry: Symmetry) -> PacmanSettings:
+    """Return the settings of the games' images."""
+    return replace(settings, maze=symmetry.maze(games.maze))
+
+
+def carry(games: Games, symmetry: Symmetry, target: Games) -> None:
+    """Put the image of every game into `target`, a batch of the same size in the image of the maze, and observe it."""
+    tables, maze = games.tables, games.maze
+    x, y = symmetry.point(tables.x.astype(np.int32), tables.y.astype(np.int32), maze)
+    cells = target.tables.cell_at[x, y].astype(np.intp)
+    target.agents[:] = games.agents
+    target.agents[:, PACMAN] = cells[games.agents[:, PACMAN]]
+    target.agents[:, kernel.FACING] = symmetry.directions[games.agents[:, kernel.FACING]]
+    new_number = symmetry.renumber(len(maze.ghosts))
+    for g, number in enumerate(new_number.tolist()):
+        old, new = GHOSTS + g * GHOST_COLUMNS, GHOSTS + number * GHOST_COLUMNS
+        x, y = symmetry.point(games.agents[:, old + X], games.agents[:, old + Y], maze, scale=2)
+        target.agents[:, new + X], target.agents[:, new + Y] = x, y
+        target.agents[:, new + HEADING] = symmetry.directions[games.agents[:, old + HEADING]]
+        target.agents[:, new + TIMER] = games.agents[:, old + TIMER]
+    target.pellets[:, cells] = games.pellets
+    target.keys[:] = games.keys
+    target.observe(np.arange(len(target.agents)))
+
+
+@dataclass(frozen=True)
+class Round:
+    """What happened in one round of games and of their images; flags of ghosts are in the order of the originals.
+
+    Parameters
+    ----------
+    after, image_after
+        The games and the images after the round; rewards and observations are in them.
+    chances
+        ``bool[n, ghosts]``: whether the ghost could go other ways than its image, or with another probability.
+    snaps
+        ``bool[n, ghosts]``: whether the ghost stopped being scared between two cells and was put on one of them.
+    eaten
+        ``bool[n, ghosts]``: whether the ghost was eaten and returned to where it starts.
+    interrupted
+        ``bool[n]``: whether a ghost caught Pac-Man, in the game or the image, so that later ghosts did not move.
+    """
+
+    after: Games
+    image_after: Games
+    chances: NDArray[np.bool_]
+    snaps: NDArray[np.bool_]
+    eaten: NDArray[np.bool_]
+    interrupted: NDArray[np.bool_]
+
+
+def play_matched(games: Games, images: Games, symmetry: Symmetry, action: int, image_action: int, seed: int) -> Round:
+    """Take an action in every game and its image in the images; ghosts draw their ways in the games, images follow.
+
+    `games` and `images` stay as they are.
+    """
+    n, n_ghosts = len(games.agents), len(games.maze.ghosts)
+    outlook, image_outlook = _outlook(games, action), _outlook(images, image_action)
+    number = symmetry.renumber(n_ghosts)
+    # Ways of a ghost's image, back in the order and the directions of the original.
+    back = image_outlook.ends[:, number]
+    image_chances = np.diff(back, prepend=0.0, axis=2)[:, :, symmetry.directions[:4]]
+    chances = np.diff(outlook.ends, prepend=0.0, axis=2)
+    draws = np.random.default_rng(seed).random((n, n_ghosts, 1))
+    way = np.minimum((draws >= outlook.ends).sum(axis=2), 3)
+    own_draws = _middle(outlook.ends, way)
+    image_draws = np.zeros((n, n_ghosts))
+    image_draws[:, number] = _middle(back, symmetry.directions[way])
+    after, image_after = fork(games), fork(images)
+    for batch, batch_action, batch_draws in ((after, action, own_draws), (image_after, image_action, image_draws)):
+        _play(batch.tables, batch.rules, batch.agents, batch.pellets, batch_draws, batch_action, batch.rewards)
+        batch.observe(np.arange(n))
+    caught = [
+        outcome.playing & (batch.status == kernel.LOST)
+        for outcome, batch in ((outlook, after), (image_outlook, image_after))
+    ]
+    timers = after.agents[:, GHOSTS + TIMER :: GHOST_COLUMNS]
+    return Round(
+        after=after,
+        image_after=image_after,
+        chances=np.abs(chances - image_chances).max(axis=2, initial=0.0) > 1e-9,
+        snaps=outlook.snaps,
+        # A timer that does not run out by itself in this move, and is 0 after it, was set to 0 by Pac-Man.
+        eaten=outlook.eaten | ((outlook.timers >= 2) & (timers == 0)),
+        interrupted=caught[0] | caught[1],
+    )
+
+
+def _middle(ends: NDArray[np.float64], way: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The number in the middle of those for which a ghost goes this way."""
+    high = np.take_along_axis(ends, way[:, :, None], axis=2)[:, :, 0]
+    low = np.take_along_axis(ends, np.maximum(way - 1, 0)[:, :, None], axis=2)[:, :, 0]
+    return np.asarray((np.where(way > 0, low, 0.0) + high) / 2)
+
+
+@dataclass(frozen=True)
+class _Outlook:
+    """What ghosts can do once Pac-Man has moved: way d is taken for numbers from ``ends[d - 1]`` up to ``ends[d]``."""
+
+    ends: NDArray[np.float64]
+    timers: NDArray[np.int32]
+    snaps: NDArray[np.bool_]
+    eaten: NDArray[np.bool_]
+    playing: NDArray[np.bool_]
+
+
+def _outlook(games: Games, action: int) -> _Outlook:
+    n, n_ghosts = len(games.agents), len(games.maze.ghosts)
+    outlook = _Outlook(
+        ends=np.zeros((n, n_ghosts, 4)),
+        timers=np.zeros((n, n_ghosts), np.int32),
+        snaps=np.zeros((n, n_ghosts), np.bool_),
+        eaten=np.zeros((n, n_ghosts), np.bool_),
+        playing=np.zeros(n, np.bool_),
+    )
+    _look_ahead(
+        games.tables,
+        games.rules,
+        games.agents,
+        games.pellets,
+        action,
+        outlook.ends,
+        outlook.timers,
+        outlook.snaps,
+        outlook.eaten,
+        outlook.playing,
+    )
+    return outlook
+
+
+@njit(cache=True)
+def _look_ahead(
+    tables: Tables,
+    rules: kernel.Rules,
+    agents: NDArray[np.int32],
+    pellets: NDArray[np.uint8],
+    action: int,
+    ends: NDArray[np.float64],
+    timers: NDArray[np.int32],
+    snaps: NDArray[np.bool_],
+    eaten: NDArray[np.bool_],
+    playing: NDArray[np.bool_],
+) -> None:
+    """Move Pac-Man in a copy of every game and ask the kernel what each ghost would do for which random number."""
+    n_ghosts = tables.ghost_start.size
+    for i in range(agents.shape[0]):
+        row, cells = agents[i].copy(), pellets[i].copy()
+        kernel._move_pacman(tables, rules, row, cells, n_ghosts, action)
+        playing[i] = row[STATUS] == PLAYING
+        capsule = pellets[i, row[PACMAN]] == kernel.CAPSULE
+        for g in range(n_ghosts):
+            at = GHOSTS + g * GHOST_COLUMNS
+            x, y, timer = row[at + X], row[at + Y], row[at + TIMER]
+            timers[i, g] = timer
+            eaten[i, g] = timer == 0 and (capsule or agents[i, at + TIMER] > 0)
+            if not playing[i]:
+                continue
+            legal = kernel._legal_directions(tables, x, y, row[at + HEADING])
+            snaps[i, g] = timer == 1 and legal != 0 and not ((x & 1) or (y & 1))
+            _find_ends(tables, rules, row, g, legal, ends[i, g])
+
+
+@njit(cache=True)
+def _find_ends(
+    tables: Tables, rules: kernel.Rules, row: NDArray[np.int32], g: int, legal: int, ends: NDArray[np.float64]
+) -> None:
+    """Find by bisection up to which random number the kernel sends ghost g no further than each direction."""
+    at = GHOSTS + g * GHOST_COLUMNS
+    x, y, scared = row[at + X], row[at + Y], row[at + TIMER] > 0
+    speed, p = (1, rules.flee) if scared else (2, rules.attack)
+    pac_x, pac_y = 2 * tables.x[row[PACMAN]], 2 * tables.y[row[PACMAN]]
+    last = 0.0
+    for direction in range(4):
+        if legal & (1 << direction):
+            low, high = last, 1.0
+            for _ in range(_BISECTIONS):
+                middle = 0.5 * (low + high)
+                if kernel._choose(legal, x, y, speed, pac_x, pac_y, scared, p, middle) <= direction:
+                    low = middle
+                else:
+                    high = middle
+            last = low
+        ends[direction] = last
+
+
+@njit(cache=True)
+def _play(
+    tables: Tables,
+    rules: kernel.Rules,
+    agents: NDArray[np.int32],
+    pellets: NDArray[np.uint8],
+    draws: NDArray[np.float64],
+    action: int,
+    rewards: NDArray[np.float64],
+) -> None:
+    for i in range(agents.shape[0]):
+        rewards[i] = kernel.play_round(tables, rules, agents[i], pellets[i], draws[i], action)
+
+
+# --- Ties ------------------------------------------------------------------------------------------------------------
+
+
+def path_columns(n_ghosts: int) -> list[NDArray[np.intp]]:
+    """Columns of the observation with a first step (North, South, East, West): to capsule, food and every ghost."""
+    starts = [2, 9, *(kernel.OWN_FEATURES + g * kernel.BLOCK + 9 for g in range(n_ghosts))]
+    return [np.arange(start, start + 4) for start in starts]
+
+
+def ghost_columns(ghost: int) -> NDArray[np.intp]:
+    """Columns of the observation that belong to a ghost."""
+    first = kernel.OWN_FEATURES + ghost * kernel.BLOCK
+    return np.arange(first, first + kernel.BLOCK)
+
+
+def tied_steps(games: Games) -> NDArray[np.bool_]:
+    """Mark ``bool[n, targets, 4]``: first steps that all begin a shortest path; none where there is one way only.
+
+    Targets are the closest capsule, the closest food and every ghost, as in `path_columns`.
+    """
+    n, n_ghosts = len(games.agents), len(games.maze.ghosts)
+    tied = np.zeros((n, 2 + n_ghosts, 4), np.bool_)
+    tied[:, 0] = _steps_towards(games, games.pellets == kernel.CAPSULE)
+    tied[:, 1] = _steps_towards(games, games.pellets == kernel.FOOD)
+    cell_at = games.tables.cell_at
+    for g in range(n_ghosts):
+        x, y = (games.agents[:, GHOSTS + g * GHOST_COLUMNS + k] for k in (X, Y))
+        # Between two cells, the nearer one is the target; neighbours are never equally far.
+        targets = np.zeros(games.pellets.shape, np.bool_)
+        for cells in (cell_at[x >> 1, y >> 1], cell_at[(x + 1) >> 1, (y + 1) >> 1]):
+            targets[np.arange(n), cells] = True
+        tied[:, 2 + g] = _steps_towards(games, targets)
+    return tied & (tied.sum(axis=2, keepdims=True) > 1)
+
+
+def _steps_towards(games: Games, targets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mark the first steps of all shortest paths to all nearest targets."""
+    distance, pac = games.tables.distance, games.agents[:, PACMAN]
+    far = np.iinfo(np.int16).max
+    lengths = np.where(targets & (distance[pac] >= 0), distance[pac], far)
+    least = lengths.min(axis=1)
+    nearest = lengths == least[:, None]
+    steps = np.zeros((len(pac), 4), np.bool_)
+    for direction in range(4):
+        beside = games.tables.neighbour[pac, direction]
+        closer = nearest & (distance[beside] == least[:, None] - 1)
+        steps[:, direction] = closer.any(axis=1) & (beside >= 0) & (least > 0) & (least < far)
+    return steps
+
+
+# --- States that are met in play -------------------------------------------------------------------------------------
+
+
+def sample_games(settings: PacmanSettings, episodes: int, states: int, seed: int) -> Games:
+    """Play episodes and return states met in them, each as likely as any other.
+
+    Half of the episodes are played at random, a quarter goes for the closest food, and a quarter for capsules first:
+    without that, scared ghosts would hardly be seen. There are fewer states than asked for when the episodes were too
+    short. None is over.
+    """
+    rng = np.random.default_rng(seed)
+    games = Games(episodes, settings)
+    games.start(np.ones(episodes, np.bool_), [int(s) for s in rng.integers(2**31, size=episodes)])
+    goes_for_food, goes_for_capsules = (np.arange(episodes) % 4 == number for number in (1, 3))
+    nowhere = np.zeros(episodes, np.bool_)
+    kept_agents, kept_pellets, kept_keys = [games.agents[:0]], [games.pellets[:0]], [games.keys[:0]]
+    priorities = np.zeros(0)
+    playing = np.arange(episodes)
+    while playing.size:
+        kept_agents.append(games.agents[playing])
+        kept_pellets.append(games.pellets[playing])
+        kept_keys.append(games.keys[playing])
+        priorities = np.concatenate([priorities, rng.random(playing.size)])
+        if len(priorities) > 4 * states + episodes:
+            # The states with the lowest of so many random numbers are a fair sample of all states so far.
+            lowest = np.sort(np.argsort(priorities, kind="stable")[:states])
+            priorities = priorities[lowest]
+            kept_agents = [np.concatenate(kept_agents)[lowest]]
+            kept_pellets = [np.concatenate(kept_pellets)[lowest]]
+            kept_keys = [np.concatenate(kept_keys)[lowest]]
+        to_capsule, to_food = games.observations[:, 2:7], games.observations[:, 9:14]
+        follows_capsule = goes_for_capsules & to_capsule.any(axis=1)
+        target = np.where(follows_capsule, to_capsule.argmax(axis=1), to_food.argmax(axis=1))
+        wanders = ~(goes_for_food | goes_for_capsules) | (rng.random(episodes) < WANDER)
+        actions = np.where(wanders, rng.integers(5, size=episodes), target)
+        games.step(actions, nowhere)
+        playing = np.flatnonzero(games.status == PLAYING)
+    lowest = np.sort(np.argsort(priorities, kind="stable")[:states])
+    sample = Games(len(lowest), settings)
+    sample.agents[:] = np.concatenate(kept_agents)[lowest]
+    sample.pellets[:] = np.concatenate(kept_pellets)[lowest]
+    sample.keys[:] = np.concatenate(kept_keys)[lowest]
+    sample.observe(np.arange(len(lowest)))
+    return sample
