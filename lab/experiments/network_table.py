@@ -148,7 +148,6 @@ def make_record(job: Job, folder: Path, settings: StudySettings, networks: Path 
         rounds=ROUNDS,
         seed=SEED,
         settings=settings,
-        reports=False,
         engine=InProcess(),
         progress=_telling(job, folder, clock, networks),
     )

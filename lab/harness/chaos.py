@@ -165,7 +165,7 @@ def run_study(folder: Path, policy: Path, engine: str) -> None:
 
     tell("start", 1, 1)
     workers = make_engine(engine, None if engine == "inline" else WORKERS)
-    make_study(folder, policy, engine=workers, progress=tell).run(report=False, baselines=True)
+    make_study(folder, policy, engine=workers, progress=tell).run(baselines=True)
 
 
 def contents(folder: Path) -> dict[str, Any]:

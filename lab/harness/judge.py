@@ -23,6 +23,7 @@ LARGE = [
     "pytest",
     "hypothesis.extra.numpy",
 ]
+DEFAULT_TESTS = "not (slow or statistical or subprocess)"  # those of ``make test``
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(LARGE)
 
@@ -52,4 +53,5 @@ def _test(tree: str, tests: list[str]) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    sys.exit(pytest.main(["-q", "-x", "--no-header", "-p", "no:cacheprovider", *tests]))
+    words = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "-m", DEFAULT_TESTS]
+    sys.exit(pytest.main([*words, *tests]))

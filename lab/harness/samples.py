@@ -13,6 +13,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +36,7 @@ from legible.features import FeatureSpace
 from legible.files import read_json, read_text, sha256_of, write_json
 from legible.guidance import GuidedPolicy
 from legible.mining import Importance, Mining
-from legible.mistakes import Mistakes
+from legible.mistakes import Mistakes, Rollouts
 from legible.play import Experiences, environment_for
 from legible.policies import (
     Normalisation,
@@ -48,13 +49,11 @@ from legible.policies import (
 from legible.relations import load_relations
 from legible.rules import parse_rule
 from legible.settings import DistillationSettings, StudySettings
-from legible.study import Study, UnitFiles
-from legible.study.baselines import read_played_baselines
+from legible.study import STEPS, Study, UnitFiles
 from legible.study.folder import StudyFolder, read_names
 from legible.study.mending import _read_figures, read_mending
-from legible.study.mistakes import RolloutFiles
 from legible.study.references import OtherPolicies
-from legible.study.rules_from import FoundOrigins, Origin, OtherRules, _rules_in
+from legible.study.rules_from import FoundOrigins, Origin, OtherRules, _rules_in, read_others
 from legible.study.sources import KeptSearch
 from legible_envs.pacman.maze import load_maze
 
@@ -221,7 +220,7 @@ def _study_samples(folder: Path) -> list[Sample]:
 
     policy = save_flawed_network(folder / "mirror.safetensors")
     study = make_study(folder / "study", policy, engine=InProcess())
-    study.run(report=False, baselines=True)
+    study.run(baselines=True)
     key = str(json.loads((study.folder / "study.json").read_text())["about"]["id"])
     unit = min((study.folder / "units").glob("*.npz"))
     rollouts = min((study.folder / "rollouts").glob("*.npz"))
@@ -246,7 +245,10 @@ def _study_samples(folder: Path) -> list[Sample]:
         Sample("mining", study.folder / "mining.npz", lambda path: Mining.load(path, key)),
         Sample("unit", unit, lambda path: UnitFiles(path.parent, UnitResult)[path.stem]),
         Sample("composition", study.folder / "composition.json", lambda path: read_json(path, key)),
-        Sample("baselines", study.folder / "baselines.json", lambda path: read_played_baselines(path.parent, key)),
+        *(
+            Sample(name, study.folder / STEPS[name].file, partial(STEPS[name].load, study))
+            for name in ("generalisations", "evaluation", "improvement", "references", "explanations", "baseline block")
+        ),
         Sample("study.json", balance / "study.json", lambda path: StudyFolder(path.parent).read()),
         Sample("names.json", balance / "names.json", _names_of_study),
         Sample("study.json of older versions", older / "study.json", _open_study, is_checked=False),
@@ -257,7 +259,7 @@ def _study_samples(folder: Path) -> list[Sample]:
         Sample("other policies", others / "others.json", lambda path: _other_policies(path, key)),
         Sample("mistakes", study.folder / "mistakes.json", lambda path: Mistakes.load(path, key)),
         Sample("decisions", study.folder / "mistakes.npz", lambda path: Experiences.load(path, key)),
-        Sample("rollouts", rollouts, lambda path: RolloutFiles(path.parent)[path.stem]),
+        Sample("rollouts", rollouts, lambda path: UnitFiles(path.parent, Rollouts)[path.stem]),
         *_guided_samples(folder, policy),
         *_mended_samples(folder, balance),
     ]
@@ -311,7 +313,7 @@ def _figures(path: Path) -> Any:
 
 
 def _searched(path: Path, key: str) -> Any:
-    kept = KeptSearch(SimpleNamespace(folder=path.parent, _key=key))  # type: ignore[arg-type]
+    kept = KeptSearch(SimpleNamespace(folder=path.parent, key=key))  # type: ignore[arg-type]
     (proposal,) = kept.source(lambda: iter(()))  # type: ignore[arg-type,return-value]
     return kept.counts(), proposal
 
@@ -319,14 +321,14 @@ def _searched(path: Path, key: str) -> Any:
 def _rules_of_others(path: Path, key: str) -> Any:
     import mirror_world
 
-    study: Any = SimpleNamespace(folder=path.parent, _key=key, space=mirror_world.SPACE)
+    study: Any = SimpleNamespace(space=mirror_world.SPACE, read=lambda _: read_others(path, key))
     others = OtherRules(study, FoundOrigins((Origin("another"),), {}, ()), typed=False)
     return others.rules(), others.steps()
 
 
 def _other_policies(path: Path, key: str) -> Any:
-    study: Any = SimpleNamespace(folder=path.parent)
-    return OtherPolicies(study, key, typed=False).sources
+    study: Any = SimpleNamespace(folder=path.parent, key=key)
+    return OtherPolicies(study, typed=False).sources
 
 
 def _rounds(path: Path) -> Any:

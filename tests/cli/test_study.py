@@ -20,6 +20,7 @@ from legible.cli.study import run
 from legible.errors import LegibleError
 from legible.settings import all_settings
 from legible.study import Study
+from unfinished import forget_results
 
 WORLD = "mirror_world:MirrorWorld"
 STEPS = ("mine", "generalise", "evaluate", "improve", "explain", "report", "baselines")
@@ -87,6 +88,12 @@ def studied(place: Path) -> Path:
             cli.main()
     assert not left.value.code
     return place / "studied"
+
+
+@pytest.fixture
+def unfinished(studied: Path, tmp_path: Path) -> Path:
+    """A study whose rule sets are still to be tested."""
+    return forget_results(shutil.copytree(studied, tmp_path / "unfinished"))
 
 
 def words_for(place: Path, out: Path) -> list[object]:
@@ -532,12 +539,12 @@ def test_an_episode_that_fails_is_exit_code_1_and_nothing_is_lost(legible, place
     assert legible(*words).code == 0  # the study keeps it
 
 
-def test_stopping_is_one_line_that_says_how_to_go_on(legible, studied, monkeypatch, snapshot) -> None:
+def test_stopping_is_one_line_that_says_how_to_go_on(legible, unfinished, monkeypatch, snapshot) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("legible.study.study.evaluate", stop)
-    done = legible("evaluate", studied, "--trust")
+    monkeypatch.setattr("legible.study.steps.evaluate", stop)
+    done = legible("evaluate", unfinished, "--trust")
     assert done.code == 130
     assert done.err.strip() == snapshot
 
@@ -554,15 +561,15 @@ def test_a_full_disk_is_one_line(legible, place, tmp_path, monkeypatch, snapshot
     assert not list((tmp_path / "s").rglob("*.part"))
 
 
-def test_what_nobody_expected_is_one_line_and_with_verbose_more(legible, studied, monkeypatch) -> None:
+def test_what_nobody_expected_is_one_line_and_with_verbose_more(legible, unfinished, monkeypatch) -> None:
     def surprise(*_: object, **__: object) -> None:
         raise ZeroDivisionError("odd")
 
-    monkeypatch.setattr("legible.study.study.evaluate", surprise)
-    done = legible("evaluate", studied, "--trust")
+    monkeypatch.setattr("legible.study.steps.evaluate", surprise)
+    done = legible("evaluate", unfinished, "--trust")
     assert (done.code, len(done.err.splitlines())) == (1, 1)
     assert "unexpected ZeroDivisionError: odd" in done.err
-    assert "Traceback" in legible("evaluate", studied, "--trust", "-v").err
+    assert "Traceback" in legible("evaluate", unfinished, "--trust", "-v").err
 
 
 # ---- check and play ------------------------------------------------------------------------------------------------

@@ -278,7 +278,7 @@ def test_what_cannot_be_sent_is_said(processes: LocalProcesses, tmp_path: Path) 
         (seeded, lambda observation: 0, [1]),
         (seeded, None, [threading.Lock()]),
     ]:
-        with pytest.raises(LegibleError, match=r"cannot be sent .* engine 'inline'"):
+        with pytest.raises(LegibleError, match=r"cannot be sent .*engine 'inline'"):
             list(processes.run(function, shared, units))
     assert [r.result for r in InProcess().run(lambda shared, unit: shared(unit), lambda unit: unit + 1, [1])] == [2]
 

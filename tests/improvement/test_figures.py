@@ -11,7 +11,7 @@ from legible.evaluation.statistics import Effect
 from legible.features import FeatureSpace
 from legible.improvement import Improvement, improve
 from legible.improvement.check import _front, check_composition, front_candidates, non_dominated
-from legible.improvement.composed import FrontPoint, Step, share_changed
+from legible.improvement.composed import CompositionStep, FrontPoint, share_changed
 from legible.improvement.forward import Candidate
 from legible.improvement.trials import Play
 from legible.rules import RuleSet
@@ -63,8 +63,8 @@ def test_steps_are_told_by_the_rule_they_come_from() -> None:
     assert found.environment_steps == LENGTH * drawn.episodes
     space = FeatureSpace.of(["x"], ["Go", "Stay"])
     steps = (
-        Step(RuleSet((rule(1), rule(2)), rule(0)), 1.0, 0.5, accepted=True, changed=0.25),
-        Step(RuleSet((rule(1), rule(2), rule(3))), 2.0, 0.75, accepted=False, is_removal=True),
+        CompositionStep(RuleSet((rule(1), rule(2)), rule(0)), 1.0, 0.5, accepted=True, changed=0.25),
+        CompositionStep(RuleSet((rule(1), rule(2), rule(3))), 2.0, 0.75, accepted=False, is_removal=True),
     )
     rows = replace(found, steps=steps).to_rows(space)
     assert [(row["rule"].split("; "), row["rules"]) for row in rows] == [

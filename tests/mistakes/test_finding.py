@@ -18,6 +18,7 @@ from legible.mistakes import (
     Mistake,
     Mistakes,
     RolloutRunner,
+    Rollouts,
     RolloutSetup,
     Search,
     choose_decisions,
@@ -33,7 +34,7 @@ from legible.play import FoundWay, collect
 from legible.play.branching.finding import try_way
 from legible.policies import ChoicePolicy, acting
 from legible.settings import MistakeSettings, PlaySettings, SettingsError
-from legible.study.mistakes import RolloutFiles
+from legible.study import UnitFiles
 from mistakes.planted import DOES, EARNS, RoomPolicy, experiences_of
 from play.playing import network
 
@@ -120,11 +121,11 @@ def test_where_futures_cannot_be_had_it_is_this_very_game() -> None:
 @pytest.mark.slow
 def test_the_same_bits_whatever_the_workers(tmp_path: Path) -> None:
     with LocalProcesses(2) as engine:
-        there, _, _ = look(ROOMS, RoomPolicy(), "copy", 40, engine=engine, store=RolloutFiles(tmp_path))
+        there, _, _ = look(ROOMS, RoomPolicy(), "copy", 40, engine=engine, store=UnitFiles(tmp_path, Rollouts))
     here, _, runner = look(ROOMS, RoomPolicy(), "copy", 40)
     assert there == here
     # What was kept is not played again.
-    again, _, _ = look(ROOMS, RoomPolicy(), "copy", 40, engine=NoEngine(), store=RolloutFiles(tmp_path))
+    again, _, _ = look(ROOMS, RoomPolicy(), "copy", 40, engine=NoEngine(), store=UnitFiles(tmp_path, Rollouts))
     assert again == here
     assert runner.steps_played > 0
 

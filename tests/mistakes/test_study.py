@@ -17,6 +17,7 @@ from legible.policies import load_policy
 from legible.report.mistakes import gather_mistakes
 from legible.settings import MistakeSettings, PlaySettings, StudySettings
 from legible.study import Study
+from legible.study.mistakes import rollout_setup
 from legible.study.running import NotDoneError
 from mistakes.planted import RoomPolicy
 
@@ -105,7 +106,7 @@ def test_an_environment_that_cannot_be_branched_has_a_clear_line(tmp_path: Path,
     assert found.problem == snapshot
     assert not (tmp_path / "mistakes.npz").exists()
     with raises_saved(LegibleError):
-        study.rollout_setup()
+        rollout_setup(study)
 
 
 def test_the_command(pacman: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ def pacman_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     policy = blind_to_the_east(load_policy("zoo:PacmanSmall/dqn/0"))
     folder = tmp_path_factory.mktemp("pacman")
     study = Study(folder, "legible/PacmanSmall-v0", policy, settings=SETTINGS, engine=InProcess())
-    study.run(report=False)
+    study.run()
     study.play_baseline("block")
     return study
 
@@ -24,7 +24,7 @@ def pacman_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 @pytest.fixture(scope="session")
 def mirror(tmp_path_factory: pytest.TempPathFactory) -> Study:
     study = mirror_study(tmp_path_factory.mktemp("mirror"))
-    study.run(report=False)
+    study.run()
     return study
 
 

@@ -13,7 +13,7 @@ from legible.errors import LegibleError
 from legible.evaluation import Confirmation, Evaluation, Sample, Verdict
 from legible.evaluation.statistics import Effect
 from legible.features import Feature, FeatureSpace, Intervals
-from legible.improvement import Improvement, Step
+from legible.improvement import CompositionStep, Improvement
 from legible.mining import Importance, Mining
 from legible.report.plots import (
     COLOURS,
@@ -137,14 +137,14 @@ def test_importances_by_hand(ax: Axes) -> None:
         plot_importances(mining(None), ax)
 
 
-def improvement(steps: tuple[Step, ...]) -> Improvement:
+def improvement(steps: tuple[CompositionStep, ...]) -> Improvement:
     effect = Effect(0.0, 0.0, 0.0, 0.0, 1.0)
     return Improvement((), RuleSet(()), steps, SAMPLE, effect, with_returns([5.0]), ImprovementSettings())
 
 
 def test_the_composition_step_by_step(ax: Axes) -> None:
     steps = tuple(
-        Step(RuleSet((parse_rule(f"+Go <- a > {i}", SPACE),)), 10.0 + i, 1.0, accepted)
+        CompositionStep(RuleSet((parse_rule(f"+Go <- a > {i}", SPACE),)), 10.0 + i, 1.0, accepted)
         for i, accepted in enumerate((1, 0))
     )
     found = improvement(steps)

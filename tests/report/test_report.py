@@ -160,7 +160,7 @@ def test_nothing_found_is_no_dead_end(tmp_path) -> None:
         settings=MIRROR_SETTINGS,
         engine=InProcess(),
     )
-    study.run(report=False)
+    study.run()
     assert study.outlook is not None
     text = words_of(page_of(write_report(study)).text)
     assert "What next?" in text

@@ -15,6 +15,7 @@ from legible.guidance import GuidedPolicy
 from legible.mining import exclusion, inclusion
 from legible.play import collect, play_policy, stage_seeds
 from legible.policies import ChoicePolicy, load_policy
+from legible.report import write_report
 from legible.rules import parse_rule
 from legible.settings import (
     BaselineSettings,
@@ -71,9 +72,9 @@ def test_a_study_goes_to_the_report(made: Study) -> None:
     assert made.mining.rules
     assert {made.space.group_of(found.rule.action) for found in made.mining.rules} == set(range(len(made.space.groups)))
     assert set(made.baselines) == {"block", "enforce", "rules"}
-    assert (made.folder / "report.html").stat().st_size > 10_000
+    assert write_report(made).stat().st_size > 10_000
     given = made.evaluation.verdicts[-1]
-    assert given.rule_set.source == parse_rule(made._rules[0], made.space)
+    assert given.rule_set.source == parse_rule(made.rule_texts[0], made.space)
     assert 0 < given.sample.changed < 1
 
 
@@ -112,7 +113,7 @@ def test_a_study_is_opened_again_with_its_choices(made: Study) -> None:
 
 
 def test_the_guided_policy_gives_actions_of_the_space_and_is_saved(made: Study, tmp_path: Path) -> None:
-    guided = GuidedPolicy(made.policy, made._rules_of(made._rules), made.space)
+    guided = GuidedPolicy(made.policy, made.rules, made.space)
     observations = made.experiences.observations[:50]
     actions, _ = guided.predict(observations)
     env = made.environment.make()

@@ -88,7 +88,7 @@ def test_other_worlds_are_not_compared(studies, tmp_path) -> None:
 
 
 def _like(study: Study, other: Study) -> Study:
-    other._done["experiences"] = study.experiences
+    other._results["experiences"] = study.experiences
     return other
 
 

@@ -24,6 +24,7 @@ from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.guidance import GuidedEnv, GuidedPolicy
 from legible.policies import load_policy
+from legible.report import write_report
 from legible.rules import parse_rule
 from legible.settings import (
     EvaluationSettings,
@@ -137,7 +138,7 @@ def test_a_fault_in_what_is_no_flat_observation(
     assert importance.fidelity > 0.9
     study.play_references()
     study.explain()
-    assert "surrogate" in study.write_report().read_text(encoding="utf-8")
+    assert "surrogate" in write_report(study).read_text(encoding="utf-8")
     guided = study.guided_policy()
     observation = seen_worlds.PictureWorld().reset(seed=0)[0]
     with raises_saved(LegibleError):

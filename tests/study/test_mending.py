@@ -13,6 +13,8 @@ from legible.engines import InProcess
 from legible.files import DamagedFileError, write_json
 from legible.play import one_thread
 from legible.policies import NetworkPolicy
+from legible.report import write_report
+from legible.report.rounds import write_rounds
 from legible.rules import RuleSet, parse_rule
 from legible.settings import (
     DistillationSettings,
@@ -53,7 +55,6 @@ def mended(folder: Path, policy: object, **changes: object):
         "settings": SETTINGS,
         "distillation": LEARNING,
         "engine": InProcess(),
-        "reports": False,
         **changes,
     }
     return mend(folder, WORLD, policy, **arguments)
@@ -78,7 +79,7 @@ def test_one_round_mends_and_the_next_confirms_nothing(tmp_path, policy_file, mo
     assert told_again["networks"][1]["against_base"]["low"] > 5
     # Given again, nothing is played, and the same is said.
     monkeypatch.setattr("legible.evaluation.units.play_in_slots", None)
-    again = mend(tmp_path / "m", engine=InProcess(), reports=False, trust=True)
+    again = mend(tmp_path / "m", engine=InProcess(), trust=True)
     assert again.to_dict() == found.to_dict()
 
 
@@ -127,7 +128,8 @@ def test_rules_that_only_help_together_are_distilled(tmp_path, policy_file, monk
 
 @pytest.mark.slow
 def test_the_report_over_all_rounds(tmp_path, policy_file) -> None:
-    found = mended(tmp_path / "m", policy_file, rounds=1, reports=True)
+    found = mended(tmp_path / "m", policy_file, rounds=1, on_study=write_report)
+    write_rounds(found)
     page = (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
     assert "What each round is worth" in page
     assert 'href="round-1/report.html"' in page

@@ -1,6 +1,5 @@
 """Studies that race: resumed to the bit, read without playing, with baselines by the same method."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from legible.settings import (
     StudySettings,
 )
 from legible.study import Study
+from unfinished import forget_results
 
 SETTINGS = StudySettings(
     sources="mined,yours",
@@ -70,7 +70,7 @@ def study(folder: Path, **changes: object) -> Study:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Study:
     made = study(tmp_path_factory.mktemp("racing"))
-    made.run(report=False)
+    made.run()
     return made
 
 
@@ -115,7 +115,7 @@ def test_a_damaged_recording_is_named(tmp_path: Path) -> None:
     arrays["scores"] = arrays["scores"] + 1
     np.savez_compressed(victim, **arrays)
     with pytest.raises(DamagedFileError, match=rf"{victim.name}: is damaged"):
-        study(tmp_path).evaluate()
+        study(forget_results(tmp_path)).evaluate()
 
 
 def test_baselines_race_with_the_same_budget(finished: Study) -> None:
@@ -131,15 +131,3 @@ def test_the_race_of_a_baseline_is_called_so(finished: Study) -> None:
     finished.play_baseline("enforce")
     assert "baseline enforce: racing" in told
     assert told <= {"baseline enforce: racing", "baseline enforce: racing confirmation"}
-
-
-def test_a_study_from_before_there_were_races_stays_one_of_the_papers(tmp_path: Path) -> None:
-    paper = EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40)
-    study(tmp_path, settings=StudySettings(episodes=60, evaluation=paper))
-    path = tmp_path / "study.json"
-    document = {k: v for k, v in json.loads(path.read_text()).items() if k not in ("_key", "_checksum")}
-    for name in ("method", "rungs", "rung_changes", "race_seeds", "confirmation_changes", "confirmation_seeds"):
-        del document["settings"]["evaluation"][name]
-    path.write_text(json.dumps(document))
-    again = Study.open(tmp_path, policy=mirror_world.policy(), trust=True, engine=InProcess())
-    assert again.settings.evaluation == paper

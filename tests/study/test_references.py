@@ -25,6 +25,7 @@ from legible.settings import (
     StudySettings,
 )
 from legible.study import NotDoneError, Study
+from unfinished import forget_results
 
 SETTINGS = StudySettings(
     sources="mined,yours",
@@ -141,6 +142,7 @@ def test_what_is_missing_of_another_policy_is_named(tmp_path, policy_file, raise
     study.play_references({"right": mirror_world.best_policy()})
     for path in (study.folder / "units").iterdir():
         path.unlink()
+    forget_results(study.folder, "references")
     with raises_saved(LegibleError):
         reopened(study).play_references()
     (study.folder / "others.json").write_text("{}")
@@ -150,7 +152,7 @@ def test_what_is_missing_of_another_policy_is_named(tmp_path, policy_file, raise
 
 def test_a_policy_that_a_constant_choice_beats_is_told_so_first(tmp_path, snapshot) -> None:
     study = road_study(tmp_path, 0.3)
-    study.run(report=False)
+    study.run()
     text = verdict_sentence(study.evaluation, study.improvement, study.references)
     worse = text.partition(" returns ")[0]
     assert worse == snapshot
@@ -174,7 +176,7 @@ def test_guidance_that_only_brakes_imitates_it(tmp_path, snapshot) -> None:
         settings=replace(SETTINGS, sources="yours"),
         engine=InProcess(),
     )
-    study.run(report=False)
+    study.run()
     assert study.improvement.effect.low > 0
     assert study.improvement.choice_shares.tolist() == [0.0, 1.0, 0.0]
     text = verdict_sentence(study.evaluation, study.improvement, study.references)
@@ -184,7 +186,7 @@ def test_guidance_that_only_brakes_imitates_it(tmp_path, snapshot) -> None:
 
 def test_the_policy_of_the_best_choice_is_not_called_without_weakness(tmp_path, snapshot) -> None:
     study = road_study(tmp_path, 2.0)
-    study.run(report=False)
+    study.run()
     text = verdict_sentence(study.evaluation, study.improvement, study.references)
     assert text.partition(". ")[0] == snapshot
 

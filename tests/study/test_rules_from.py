@@ -154,17 +154,6 @@ def test_the_folder_remembers_who_was_named(tmp_path: Path) -> None:
         opened.evaluate()
 
 
-def test_folders_from_before_there_were_others(tmp_path: Path) -> None:
-    study(tmp_path / "s", [], settings=replace(SETTINGS, sources="mined,yours"))
-    path = tmp_path / "s" / "study.json"
-    document = {k: v for k, v in json.loads(path.read_text()).items() if k not in ("_key", "_checksum", "rules from")}
-    del document["settings"]["sources"]
-    path.write_text(json.dumps(document))
-    opened = Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess())
-    assert opened.settings.sources == "mined,yours"
-    assert opened.other_rules.origins == ()
-
-
 @pytest.mark.parametrize("rules", [5, "+Left <- left", {"+Left <- left": 1}, [["+Left <- left"]], [None]])
 def test_rules_of_somebody_else_that_are_none(tmp_path: Path, rules: object, raises_saved) -> None:
     study(tmp_path / "o", [wise()])
@@ -182,7 +171,7 @@ def test_rules_of_somebody_else_that_are_none(tmp_path: Path, rules: object, rai
 )
 def test_kept_rules_that_are_damaged(tmp_path: Path, origins: object, raises_saved) -> None:
     made = study(tmp_path / "s", [wise()])
-    write_json(made.folder / "rules-from.json", {"origins": origins}, made._key)
+    write_json(made.folder / "rules-from.json", {"origins": origins}, made.key)
     for read in (made.other_rules.rules, made.other_rules.steps):
         with raises_saved(DamagedFileError):
             read()

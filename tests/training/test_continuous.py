@@ -189,8 +189,8 @@ def test_goes_on_where_it_stopped(tmp_path, env: str, algo: str) -> None:
 
 def test_base_return_is_that_of_stable_baselines(tmp_path) -> None:
     """The same episodes: each has its own seed here, so they are played one by one there."""
-    from lab.fleet.plan import _EVALUATION_SEED
     from legible.play import episode_seeds
+    from legible.training.measuring import _EVALUATION_SEED
 
     trained = train("Pendulum-v1", "sac", 60, out=tmp_path / "p", settings=SAC_SETTINGS, n_episodes=4)
     model, env = SAC.load(trained.zip), gymnasium.make("Pendulum-v1")

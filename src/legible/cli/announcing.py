@@ -49,7 +49,7 @@ def announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = ()
             f"{len(study.rule_sets)} rule sets to test, each a mined rule with what it becomes in related situations"
             f"{more}: {total} episodes, about {duration(left.seconds)}, {_doubt(rate)}."
         )
-    if "mistakes" not in without and study.looks_for_mistakes() and not study.has_mistakes:
+    if "mistakes" not in without and study.looks_for_mistakes() and not study.has("mistakes"):
         steps = study.settings.mistakes.steps
         seconds = steps / (rate.steps * left.workers)
         say(f"Single decisions take up to {number(steps)} steps more, about {duration(seconds)} (--mistakes.steps).")

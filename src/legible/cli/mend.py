@@ -16,6 +16,7 @@ from legible.errors import LegibleError
 from legible.formatting import counted, signed, with_error
 
 if TYPE_CHECKING:
+    from legible.study import Study
     from legible.study.mending import MendedRound, Mending
 
 # What needs PyTorch is imported when it is used: that takes seconds.
@@ -34,6 +35,7 @@ def mend(choice: StudyChoice, rounds: int | None, reports: bool, **given: Any) -
     'legible mend DIR', is given.
     """
     from legible.engines import make_engine  # noqa: PLC0415
+    from legible.report.rounds import write_rounds  # noqa: PLC0415
     from legible.study.mending import mend as mend_policy  # noqa: PLC0415
 
     started = time.monotonic()
@@ -44,17 +46,26 @@ def mend(choice: StudyChoice, rounds: int | None, reports: bool, **given: Any) -
             **arguments,
             rounds=rounds,
             distillation=learning_settings(given),
-            reports=reports,
             engine=make_engine(choice.engine, choice.workers, choice.address),
             trust=choice.trust,
             progress=bars,
             on_round=None if choice.as_json else tell_round,
             on_mended=None if choice.as_json else _tell_mended,
+            on_study=_write_missing_report if reports else None,
         )
+    if reports:
+        write_rounds(mending)
     if choice.as_json:
         print_json({**mending.to_dict(), "seconds": time.monotonic() - started})
         return
     print_mending(mending)
+
+
+def _write_missing_report(study: Study) -> None:
+    from legible.report import write_report  # noqa: PLC0415
+
+    if not (study.folder / "report.html").exists():
+        write_report(study)
 
 
 def _what(choice: StudyChoice) -> tuple[Path, dict[str, Any]]:

@@ -30,7 +30,7 @@ def mistakes(choice: StudyChoice) -> None:
     Independent of the other steps: nothing has to be mined first.
     """
     with working(choice) as study:
-        if not choice.as_json and not study.has_mistakes:
+        if not choice.as_json and not study.has("mistakes"):
             say(f"Up to {number(study.settings.mistakes.steps)} steps are played (--mistakes.steps).")
         found = study.find_mistakes()
     if choice.as_json:

@@ -73,11 +73,13 @@ def run(choice: StudyChoice, with_baselines: bool, other: tuple[str, ...]) -> No
 
     A run that was stopped goes on where it was when the same command, or 'legible run DIR', is given.
     """
+    from legible.report import write_report  # noqa: PLC0415
+
     started = time.monotonic()
     with working(choice) as study:
         announce(study, choice)
-        improvement = study.run(report=False, baselines=with_baselines, others=others(other))
-        path = study.write_report()
+        improvement = study.run(baselines=with_baselines, others=others(other))
+        path = write_report(study)
     if choice.as_json:
         print_json({**_summary(study), "report": path, "seconds": time.monotonic() - started})
         return
@@ -237,12 +239,14 @@ def explain(choice: StudyChoice) -> None:
 @other_option
 def report(choice: StudyChoice, html: Path | None, watch: tuple[int, ...], other: tuple[str, ...]) -> None:
     """Write the report: one HTML file that needs nothing else. Steps that are missing are done first."""
+    from legible.report import write_report  # noqa: PLC0415
+
     choice, path = _report_path(choice, html)
     if choice.is_folder and choice.seed is not None:  # the study has its seed, so that this can only be one to watch
         watch, choice = (choice.seed, *watch), replace(choice, seed=None)
     with working(choice) as study:
         announce(study, choice, without=("mistakes",))
-        path = study.write_report(path, others=others(other), watch=watch)
+        path = write_report(study, path, others=others(other), watch=watch)
     if choice.as_json:
         print_json({**about(study), "report": path})
         return
@@ -385,7 +389,7 @@ def _print_findings(study: Study) -> None:
         console.print("\n[bold]What now?[/]")
         for sentence in (*outlook.seen, *outlook.steps):
             console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 1)))
-    if study.has_mistakes:
+    if study.has("mistakes"):
         from legible.cli.mistakes import print_mistakes  # noqa: PLC0415
 
         console.print()
@@ -555,5 +559,5 @@ def _summary(study: Study) -> dict[str, Any]:
         "improvement": _improvement(study),
         "features": list(study.space.names),
         "relations": len(study.relations),
-        **({"mistakes": study.mistakes.to_dict()} if study.has_mistakes else {}),
+        **({"mistakes": study.mistakes.to_dict()} if study.has("mistakes") else {}),
     }

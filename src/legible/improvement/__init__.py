@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from legible.improvement.candidates import find_candidates
-from legible.improvement.composed import CompositionCheck, FrontPoint, Step
+from legible.improvement.composed import CompositionCheck, CompositionStep, FrontPoint
 from legible.improvement.composition import Improvement, improve
 
 __all__ = [
     "CompositionCheck",
+    "CompositionStep",
     "FrontPoint",
     "Improvement",
-    "Step",
     "find_candidates",
     "improve",
 ]

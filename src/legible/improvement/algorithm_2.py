@@ -12,7 +12,7 @@ from legible.evaluation import Evaluation, Runner, Sample, WorstCase, find_objec
 from legible.evaluation.figures import check_constraints
 from legible.evaluation.units import Setup, UnitResult
 from legible.improvement.candidates import find_candidates
-from legible.improvement.composed import Composed, Step, share_changed
+from legible.improvement.composed import Composed, CompositionStep, share_changed
 from legible.play import stage_seeds
 from legible.rules import Rule, RuleSet
 from legible.settings import ImprovementSettings
@@ -54,7 +54,9 @@ def compose_as_in_paper(
             accepted.append(verdict.rule_set)
         sample = Sample.of(tried)
         steps.append(
-            Step(verdict.rule_set, sample.mean, sample.error, composition is trial, changed=share_changed(tried))
+            CompositionStep(
+                verdict.rule_set, sample.mean, sample.error, composition is trial, changed=share_changed(tried)
+            )
         )
     played = sum(int(result.lengths.sum()) for result in seen)
     return Composed(tuple(accepted), composition, tuple(steps), Sample.of(best), environment_steps=played)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from legible.evaluation import Sample
 from legible.evaluation.units import UnitResult
-from legible.improvement.composed import Step, share_changed
+from legible.improvement.composed import CompositionStep, share_changed
 from legible.improvement.forward import Path
 from legible.improvement.judging import CompositionJudge
 from legible.rules import RuleSet
@@ -36,7 +36,7 @@ class Selected:
 
     rule_sets: tuple[RuleSet, ...]
     result: UnitResult
-    steps: tuple[Step, ...]
+    steps: tuple[CompositionStep, ...]
 
     @property
     def composition(self) -> RuleSet:
@@ -87,10 +87,10 @@ def _without_some(
     return selected
 
 
-def _removal(left_out: RuleSet, result: UnitResult) -> Step:
+def _removal(left_out: RuleSet, result: UnitResult) -> CompositionStep:
     sample = Sample.of(result)
     changed = share_changed(result)
-    return Step(left_out, sample.mean, sample.error, accepted=True, changed=changed, is_removal=True)
+    return CompositionStep(left_out, sample.mean, sample.error, accepted=True, changed=changed, is_removal=True)
 
 
 def _without_set(rule_sets: tuple[RuleSet, ...], one: RuleSet) -> tuple[RuleSet, ...]:

@@ -1,6 +1,6 @@
 """What comes of composing rule sets, before it is measured on the seeds of the final figure.
 
-- `Step`: one rule set that was tried.
+- `CompositionStep`: one rule set that was tried.
 - `FrontPoint`: a composition that no other one beats in both gain and changed actions.
 - `CompositionCheck`: what seeds that chose nothing say of the composition.
 - `Composed`: all of it.
@@ -23,7 +23,7 @@ def share_changed(episodes: UnitResult) -> float:
 
 
 @dataclass(frozen=True)
-class Step:
+class CompositionStep:
     """One rule set that was tried.
 
     Parameters
@@ -108,7 +108,7 @@ class Composed:
 
     rule_sets: tuple[RuleSet, ...]
     composition: RuleSet
-    steps: tuple[Step, ...]
+    steps: tuple[CompositionStep, ...]
     chosen: Sample
     front: tuple[FrontPoint, ...] = ()
     check: CompositionCheck | None = None

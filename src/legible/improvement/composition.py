@@ -26,7 +26,7 @@ from legible.evaluation.units import Setup, UnitResult, run_units
 from legible.features import FeatureSpace
 from legible.formatting import data_frame
 from legible.improvement.algorithm_2 import compose_as_in_paper
-from legible.improvement.composed import CompositionCheck, FrontPoint, Step, share_changed
+from legible.improvement.composed import CompositionCheck, CompositionStep, FrontPoint, share_changed
 from legible.improvement.selection import compose_by_selection
 from legible.play import stage_seeds
 from legible.rules import Rule, RuleSet
@@ -65,7 +65,7 @@ class Improvement:
 
     rule_sets: tuple[RuleSet, ...]
     composition: RuleSet
-    steps: tuple[Step, ...]
+    steps: tuple[CompositionStep, ...]
     chosen: Sample
     effect: Effect
     final_blocks: PlayedBlocks = field(compare=False, repr=False)

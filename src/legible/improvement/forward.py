@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from legible.evaluation import Sample
 from legible.evaluation.statistics import Effect
 from legible.evaluation.units import UnitResult
-from legible.improvement.composed import Step
+from legible.improvement.composed import CompositionStep
 from legible.improvement.judging import CompositionJudge
 from legible.improvement.trials import Trial, Trials
 from legible.rules import Rule, RuleSet
@@ -73,10 +73,10 @@ class Candidate:
             return False
         return not self.trial.pairs.changed.any() or self.trial.standing.z < HARM
 
-    def step(self, *, accepted: bool) -> Step:
+    def step(self, *, accepted: bool) -> CompositionStep:
         """What is told about it."""
         sample = Sample.of(self.tried.result)
-        return Step(self.rule_set, sample.mean, sample.error, accepted, self.effect, self.tried.changed)
+        return CompositionStep(self.rule_set, sample.mean, sample.error, accepted, self.effect, self.tried.changed)
 
 
 class Path:
@@ -106,7 +106,7 @@ class Path:
         self._candidates, self._most = list(candidates), most
         self._spent: list[Candidate] = []
         self.rule_sets: tuple[RuleSet, ...] = ()
-        self.steps: list[Step] = []
+        self.steps: list[CompositionStep] = []
         self.results: list[UnitResult] = []
         self.compositions: list[frozenset[Rule]] = []
 
@@ -120,7 +120,7 @@ class Path:
         """The composition that there is."""
         return self.trials.rules
 
-    def refused(self) -> list[Step]:
+    def refused(self) -> list[CompositionStep]:
         """What was tried and did not join."""
         return [one.step(accepted=False) for one in (*self._spent, *self._candidates) if one.trial is not None]
 

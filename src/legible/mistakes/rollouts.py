@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -82,6 +82,15 @@ class Rollouts(NamedTuple):
 
     returns: NDArray[np.float64]
     steps: NDArray[np.int64]
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name, for a file."""
+        return self._asdict()
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Rollouts:
+        """Read what `to_arrays` returned."""
+        return cls(arrays["returns"], arrays["steps"])
 
 
 class _FirstChoice:

@@ -32,6 +32,7 @@ from legible.report.action_words import ActionWords
 from legible.report.scenes import Scene, is_drawn_from_state, scene_of
 from legible.rules import gerund, third_person
 from legible.study import Study
+from legible.study.mistakes import rollout_setup
 
 MOST_CARDS, MOST_PICTURE_CARDS = 10, 3
 # Steps that are shown before the decision, and after it.
@@ -71,7 +72,7 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     room
         Bytes that the replays may take.
     """
-    if not study.has_mistakes:
+    if not study.has("mistakes"):
         return None
     found = study.mistakes
     if not found.listed:
@@ -111,7 +112,7 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
         np.array([[AS_IT_DID, mistake.better] for mistake in mistakes]),
         np.array([[mistake.future] for mistake in mistakes]),
     )
-    setup = study.rollout_setup()
+    setup = rollout_setup(study)
     recordings = record_futures(setup, unit)
     pairs = zip(recordings[::2], recordings[1::2], strict=True)
     features = [[one.feature for one in unusual_features(seen, mistake.row)] for mistake in mistakes]

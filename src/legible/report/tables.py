@@ -196,7 +196,7 @@ def seed_rows(study: Study) -> Iterator[SeedRow]:
     """Return the stages of the study that were played, but for baselines, with their seeds."""
     evaluation = study.evaluation
     known = Known(len(evaluation.verdicts), len(evaluation.weaknesses))
-    left_out = ("baseline",) if study.has_mistakes else ("baseline", "mistakes")
+    left_out = ("baseline",) if study.has("mistakes") else ("baseline", "mistakes")
     for stage in STAGES.values():
         seeds = stage.seeds(study.settings, known)
         if stage.step not in left_out and seeds:

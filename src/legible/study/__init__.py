@@ -8,16 +8,20 @@ from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder, UnitFiles
 from legible.study.inputs import load_policy_for
 from legible.study.running import NotDoneError, Progress
+from legible.study.steps import STEPS, Step, register_step
 from legible.study.study import Study
 
 __all__ = [
     "BASELINES",
+    "STEPS",
     "NotDoneError",
     "Progress",
+    "Step",
     "Study",
     "StudyFolder",
     "UnitFiles",
     "fingerprint_of",
     "load_policy_for",
+    "register_step",
     "settings_for",
 ]

@@ -1,26 +1,21 @@
-"""The paper's baselines in a study: evaluating one, and which have been evaluated.
+"""The paper's baselines in a study.
 
 - `BASELINES`: their names; `check_baseline`: whether a word is one.
 - `evaluate_baseline`: random testing or random rules, as the rule sets are evaluated.
-- `read_played_baselines`, `write_played_baselines`: which ones the folder holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Runner, evaluate
 from legible.evaluation.baselines import random_rule_sets, random_tests
-from legible.files import read_json, write_json
 
 if TYPE_CHECKING:
     from legible.study.study import Study
 
 BASELINES = ("block", "enforce", "rules")
-_FILE = "baselines.json"
 
 
 def check_baseline(kind: str) -> None:
@@ -52,19 +47,3 @@ def _runner(study: Study, kind: str) -> Runner:
     name = f"baseline {kind}"
     run = study.runner(name)
     return lambda *units, stage="", **options: run(*units, stage=stage and f"{name}: {stage}", **options)
-
-
-def read_played_baselines(folder: Path, key: str) -> list[str]:
-    """Return the baselines that have been evaluated in a folder."""
-    path = folder / _FILE
-    try:
-        return [str(kind) for kind in read_json(path, key, "delete it and run the baselines again")["done"]]
-    except FileNotFoundError:
-        return []
-    except (KeyError, TypeError) as error:
-        raise LegibleError(f"{path}: is damaged; delete it and run the baselines again.") from error
-
-
-def write_played_baselines(folder: Path, kinds: Sequence[str], key: str) -> None:
-    """Write down which baselines have been evaluated in a folder."""
-    write_json(folder / _FILE, {"done": list(kinds)}, key)

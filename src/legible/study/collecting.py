@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from legible.engines import Engine, Failed, UnitFailedError
 from legible.evaluation import FailureLimit
 from legible.evaluation.failures import FailedEpisode, is_of_episode, reason_of
-from legible.features import FeatureSpace
-from legible.play import Experiences, with_fixed_rows
+from legible.play import Experiences, stage_seeds, with_fixed_rows
 from legible.play.experiences import Columns, ExperienceSetup, collect_unit, describe_features, join_experiences
-from legible.study.running import Progress, ProgressCount
+from legible.study.running import ProgressCount
+
+if TYPE_CHECKING:
+    from legible.study.study import Study
 
 
 def collect_in_units(
+    study: Study,
     setup: ExperienceSetup,
-    seeds: Sequence[int],
-    names: FeatureSpace | None,
+    stage: str,
     *,
-    unit_episodes: int,
-    engine: Engine,
-    time_limit: float | None,
-    most_failed: float,
-    folder: Path,
-    key: str,
-    progress: Progress,
-    stage: str = "experiences",
+    episodes: int = 0,
+    seeds_of: str = "",
+    folder: Path | None = None,
 ) -> Experiences:
     """Play one episode for every seed and return what was seen and done.
 
@@ -35,33 +33,31 @@ def collect_in_units(
 
     Parameters
     ----------
+    study
+        The study whose engine, limits and folder are used.
     setup
         Policy, environment, and how it is played.
-    seeds
-        Of the episodes.
-    names
-        Names of features and actions; None for those that the environment brings along.
-    unit_episodes
-        Episodes in a unit of work.
-    engine, time_limit
-        Where units run, and the seconds after which one is given up.
-    most_failed
-        Share of the episodes that may fail.
-    folder, key
-        Where units are kept until all are there, and what they belong to.
-    progress
-        Who is told how many episodes are known.
     stage
-        What that is called.
+        The name of the stage, for progress and failures.
+    episodes
+        How many; by default as many as the settings of the study say.
+    seeds_of
+        The stage whose seeds are played; by default the same.
+    folder
+        Where units are kept until all are there; by default a folder of the study with the name of the stage.
     """
+    settings, engine, key = study.settings, study.engine, study.key
+    unit_episodes, time_limit = settings.play.unit_episodes, settings.time_limit or None
+    seeds = stage_seeds(study.seed, seeds_of or stage, 0, episodes or settings.episodes)
+    folder = folder or study.folder / stage
     units = [tuple(seeds[i : i + unit_episodes]) for i in range(0, len(seeds), unit_episodes)]
     parts = [folder / f"{i:04}.npz" for i in range(len(units))]
-    space, guess = describe_features(setup.environment, names)
+    space, guess = describe_features(setup.environment, study.names)
     folder.mkdir(exist_ok=True)
     missing = [i for i, part in enumerate(parts) if not part.exists()]
-    count = ProgressCount(progress, stage, len(seeds))
+    count = ProgressCount(study.progress, stage, len(seeds))
     count.add(len(seeds) - sum(len(units[i]) for i in missing))
-    failures = FailureLimit(most_failed, stage, len(seeds))
+    failures = FailureLimit(settings.most_failed, stage, len(seeds))
     for i in sorted(set(range(len(parts))) - set(missing)):
         left = set(Experiences.load(parts[i], key).seeds.tolist())
         failures.add(*(FailedEpisode(guided=False, seed=s, error="failed before") for s in units[i] if s not in left))

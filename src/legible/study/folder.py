@@ -13,9 +13,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 from filelock import FileLock, Timeout
+from numpy.typing import NDArray
 
 from legible.environments import EnvironmentSpec, refuse_named_code
 from legible.errors import LegibleError
@@ -25,24 +26,41 @@ from legible.files import DamagedFileError, read_arrays, read_json, sha256_of, w
 from legible.settings import StudySettings
 from legible.study.fingerprint import is_same_behaviour
 
-SCHEMA = 2
+SCHEMA = 3
 BEHAVIOUR = "policy and environment"
+RULES_FROM = "rules from"
+"""What study.json calls the other policies and studies whose rules are tested."""
 # What study.json says, and what each entry is.
 _KEPT: Mapping[str, type] = {
     **{"environment": str, "arguments": dict, "wrappers": list, BEHAVIOUR: str, "seed": int},
     **{"settings": dict, "names": object, "relations": list, "rules": list, "veto": list, "about": dict},
+    RULES_FROM: object,
 }
-_ABOUT: Mapping[str, type] = {"policy": str, "policy file": object, "lost arguments": list, "versions": dict}
-RULES_FROM = "rules from"
-"""What study.json calls the other policies and studies whose rules are tested; older studies have none."""
+_ABOUT: Mapping[str, type] = {
+    **{"policy": str, "policy file": object, "lost arguments": list, "versions": dict, "id": str, "files": dict},
+}
 # Claiming a folder takes moments; whoever finds it being claimed waits that long.
 CLAIMING_SECONDS = 20.0
 
 
-class UnitFiles(MutableMapping[str, R]):
+class Stored(Protocol):
+    """A result that is kept as arrays."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Read what `to_arrays` returned."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name."""
+
+
+S = TypeVar("S", bound=Stored)
+
+
+class UnitFiles(MutableMapping[str, S]):
     """Results of units as files of a folder, one each; every file carries its key and a checksum."""
 
-    def __init__(self, folder: Path, kind: type[R]) -> None:
+    def __init__(self, folder: Path, kind: type[S]) -> None:
         self._folder, self._kind = folder, kind
 
     def _path(self, key: str) -> Path:
@@ -51,7 +69,7 @@ class UnitFiles(MutableMapping[str, R]):
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._path(key).exists()
 
-    def __getitem__(self, key: str) -> R:
+    def __getitem__(self, key: str) -> S:
         path = self._path(key)
         advice = "delete it and run the study again"
         try:
@@ -63,7 +81,7 @@ class UnitFiles(MutableMapping[str, R]):
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFileError(f"{path}: is damaged (no {error}); {advice}.") from error
 
-    def __setitem__(self, key: str, result: R) -> None:
+    def __setitem__(self, key: str, result: S) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         write_arrays(self._path(key), result.to_arrays(), key)
 
@@ -131,19 +149,15 @@ class StudyFolder:
             raise LegibleError(
                 f"{self.path}: holds no study{known}; 'legible run ENV POLICY --out {self.path}' makes one."
             ) from None
-        schema = kept.setdefault("schema", 1)
-        if not isinstance(schema, int) or schema > SCHEMA:
+        schema = kept.get("schema", 1)
+        if schema != SCHEMA:
             raise LegibleError(
-                f"{path}: was written by a newer version of legible (schema {schema!r}, this one knows {SCHEMA})."
+                f"{path}: was written by another version of legible (schema {schema!r}, this one reads {SCHEMA}); make "
+                "the study again in another folder."
             )
         _check_entries(kept, _KEPT, path)
-        _check_entries(kept["about"], {**_ABOUT, **({"files": dict} if "files" in kept["about"] else {})}, path)
-        # Settings that came later have their defaults in older studies, but for the method, which was the paper's, and
-        # the sources of rule sets.
-        if isinstance(kept["settings"].get("evaluation"), dict):
-            kept["settings"]["evaluation"].setdefault("method", "paper")
-        kept["settings"].setdefault("sources", "mined,yours")
-        _check_origins(kept.setdefault(RULES_FROM, []), path)
+        _check_entries(kept["about"], _ABOUT, path)
+        _check_origins(kept[RULES_FROM], path)
         kept["settings"] = StudySettings.from_dict(kept["settings"], str(path)).to_dict()
         return kept
 

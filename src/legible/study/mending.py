@@ -11,7 +11,6 @@ left, with its figures in a ``.json`` beside it), ``mended.safetensors`` (the be
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,7 +54,6 @@ from legible.study.running import Progress, ignore_progress
 from legible.study.study import Study
 
 ROUNDS = 3
-_REPORT = "legible.report.rounds:write_rounds"  # the report knows mending, so mending knows it by its name only
 
 
 @dataclass(frozen=True)
@@ -192,12 +190,12 @@ def mend(
     rounds: int | None = None,
     seed: int = 0,
     distillation: DistillationSettings | None = None,
-    reports: bool = True,
     engine: Engine | None = None,
     trust: bool = False,
     progress: Progress = ignore_progress,
     on_round: Callable[[RoundCheck], None] | None = None,
     on_mended: Callable[[MendedRound], None] | None = None,
+    on_study: Callable[[Study], object] | None = None,
     **study: Any,
 ) -> Mending:
     """Study a policy, distil the guided policy into its network, study that network, and so on.
@@ -218,14 +216,14 @@ def mend(
         Decides everything that is random. Every round's study has a seed of its own that follows from it.
     distillation
         How networks learn.
-    reports
-        Whether the report of every round's study and that over all rounds are written.
     engine
         Where episodes run; by default processes on all cores.
     trust
         Whether to import what the folder of a mending names.
     progress, on_round, on_mended
         Who is told how far it is.
+    on_study
+        Called with the study of each round, all its steps done: `legible.write_report`, for instance.
     study
         Everything else that `legible.Study` takes.
     """
@@ -246,7 +244,7 @@ def mend(
     _make_folder(place)
     with _locked(place), engine or LocalProcesses() as running:
         rounds = _claim(place, seed, distillation, rounds)
-        work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, reports, study)
+        work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, on_study, study)
         with _nothing_left_of_a_refusal(place):
             work.study(1)
         found: list[MendedRound] = []
@@ -371,7 +369,7 @@ class _Work:
     engine: Engine
     progress: Progress
     on_round: Callable[[RoundCheck], None] | None
-    reports: bool
+    on_study: Callable[[Study], object] | None
     study_arguments: Mapping[str, Any]
     confirmed: dict[int, list[RuleSet]] = field(default_factory=dict)
 
@@ -399,8 +397,9 @@ class _Work:
         """Do one round, or read what was done."""
         study = self.study(number)
         improvement = study.improve()
-        if self.reports and not (study.folder / "report.html").exists():
+        if self.on_study is not None:
             study.run()
+            self.on_study(study)
         evaluation = study.evaluation
         confirmed = self.confirmed[number] = [verdict.rule_set for verdict in evaluation.confirmed]
         effect = improvement.effect
@@ -460,9 +459,6 @@ class _Work:
         kept = read_mending(self.place).document
         identity = {name: kept[name] for name in ("seed", "distillation", "asked")}
         write_json(self.place / "mend.json", {**identity, **json.loads(json.dumps(mending.to_dict()))})
-        if self.reports:
-            module, _, function = _REPORT.partition(":")
-            getattr(importlib.import_module(module), function)(mending)
         return mending
 
     def _counting(self, of: int) -> Callable[[int], None]:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,24 +32,28 @@ _ADVICE = "delete it and give the policies (--other) again"
 _TAKEN = frozenset(("the policy alone", "guided", "seed"))
 
 
-def compare_with_references(study: Study, others: Sequence[Reference]) -> References:
+def compare_with_references(study: Study) -> References:
     """Compare the policy of a study, alone and guided, with random play, constant choices and other policies."""
     settings = study.settings
     plain, left_out = _plain_references(study)
-    references = [*plain, *others]
+    references = [*plain, *study.others.references()]
     of = STAGES["references"].episodes(settings, Known(0, 0, references=len(references)))
-    return compare_references(
-        study.setup(),
-        references,
-        study.improvement.final_blocks,
-        seed=study.seed,
-        settings=settings.references,
-        objective=settings.evaluation.objective,
-        alpha=settings.evaluation.alpha,
-        most_failed=settings.most_failed,
-        notes=[left_out] if left_out else [],
-        run=study.runner("references", of=of),
-    )
+    try:
+        return compare_references(
+            study.setup(),
+            references,
+            study.improvement.final_blocks,
+            seed=study.seed,
+            settings=settings.references,
+            objective=settings.evaluation.objective,
+            alpha=settings.evaluation.alpha,
+            most_failed=settings.most_failed,
+            notes=[left_out] if left_out else [],
+            run=study.runner("references", of=of),
+        )
+    except LegibleError:
+        study.others.check_there()  # says better why episodes could not be played
+        raise
 
 
 def _plain_references(study: Study) -> tuple[list[Reference], str]:
@@ -81,14 +85,14 @@ class OtherPolicies:
 
     Parameters
     ----------
-    study, key
-        The study, and the key of its files.
+    study
+        The study.
     typed
         Whether a person named the policies of the file, which then may be code.
     """
 
-    def __init__(self, study: Study, key: str, *, typed: bool) -> None:
-        self._study, self._path, self._key, self._typed = study, study.folder / "others.json", key, typed
+    def __init__(self, study: Study, *, typed: bool) -> None:
+        self._study, self._path, self._typed = study, study.folder / "others.json", typed
         self._loaded: dict[str, Policy] = {}
 
     def add(self, given: Mapping[str, str | Path | Policy]) -> None:
@@ -101,23 +105,33 @@ class OtherPolicies:
             policy = self._player(load_policy_for(self._study.environment, source))
             path = found_again(str(source)) if isinstance(source, (str, Path)) else ""
             entries[name], self._loaded[name] = _Entry(name, path, self._identify(policy)), policy
-        write_json(self._path, {"others": [asdict(entry) for entry in entries.values()]}, self._key)
+        write_json(self._path, {"others": [asdict(entry) for entry in entries.values()]}, self._study.key)
 
     @property
     def sources(self) -> dict[str, str]:
         """The paths or addresses of those that were given by one, by name."""
         return {entry.name: entry.source for entry in self._entries() if entry.source}
 
-    def references(self, *, load: bool) -> list[Reference]:
-        """Return them as references; without `load` their episodes can only be read."""
+    def references(self) -> list[Reference]:
+        """Return them as references."""
+        gone = self._gone()
         return [
-            Reference(entry.name, fingerprint=entry.fingerprint, policy=self._policy(entry) if load else None)
+            Reference(entry.name, fingerprint=entry.fingerprint, policy=None if entry in gone else self._policy(entry))
             for entry in self._entries()
         ]
 
+    def _gone(self) -> list[_Entry]:
+        """Return those that were objects of another process: their episodes can only be read."""
+        return [entry for entry in self._entries() if not entry.source and entry.name not in self._loaded]
+
+    def check_there(self) -> None:
+        """Raise an error if a policy is not there to play."""
+        for entry in self._gone():
+            self._policy(entry)
+
     def _entries(self) -> tuple[_Entry, ...]:
         try:
-            document = read_json(self._path, self._key, _ADVICE)
+            document = read_json(self._path, self._study.key, _ADVICE)
         except FileNotFoundError:
             return ()
         try:

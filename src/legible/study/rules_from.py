@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation
-from legible.features import FeatureSpace, deciles
+from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_json, write_json
 from legible.mining import Mining, mine
-from legible.play import Experiences, check_studied, on_rows, stage_seeds
+from legible.play import Experiences, check_studied, on_rows
 from legible.play.experiences import ExperienceSetup
 from legible.policies import Policy, with_choices
-from legible.relations import share_cuts
 from legible.rules import Rule, parse_rule
 from legible.rules.rule import RuleError
 from legible.study.collecting import collect_in_units
 from legible.study.fingerprint import fingerprint_of, is_same_behaviour
 from legible.study.folder import StudyFolder
 from legible.study.inputs import found_again, load_policy_for
+from legible.study.intervals import intervals_for
 
 if TYPE_CHECKING:
     from legible.study.study import Study
@@ -99,7 +99,7 @@ def find_origins(
     typed
         Whether a person named them, so that policies may be code.
     """
-    environment, space = study.environment, study._early_space
+    environment, space = study.environment, study.given_space
     origins: list[Origin] = []
     policies: dict[str, Policy] = {}
     left_out: list[str] = []
@@ -196,15 +196,11 @@ class OtherRules:
         """Rules that do not fit the names of this study, in words."""
         return self._found.left_out
 
-    @property
-    def _path(self) -> Path:
-        return self._study.folder / "rules-from.json"
+    def mine(self) -> list[dict[str, Any]]:
+        """Return the rules of every origin; they are mined where it is a policy.
 
-    def mine(self) -> None:
-        """Mine rules from the policies among the origins; what the folder holds is not mined again."""
-        if self._path.exists() or not self.origins:
-            return
-        self._study._refuse_if_reading("no rules have been mined from other policies")
+        Episodes that the folder holds are not played again.
+        """
         places = self._study.folder / "rules-from"
         places.mkdir(exist_ok=True)
         found = []
@@ -213,31 +209,20 @@ class OtherRules:
             if rules is None:
                 rules, steps = self._mine(origin, places / f"{number:02}")
             found.append({"name": origin.name, "rules": list(rules), "steps": steps})
-        write_json(self._path, {"origins": found}, self._study._key)
+        return found
 
     def _mine(self, origin: Origin, place: Path) -> tuple[tuple[str, ...], int]:
         """Let another policy play here and mine its rules; returns them, and the environment steps that were played."""
         study, path = self._study, place.with_suffix(".npz")
         player = with_choices(on_rows(self._policy(origin), study.environment), study.space)
-        play = study.settings.play
         if not path.exists():
-            found = collect_in_units(
-                ExperienceSetup.of(player, study.environment, play),
-                stage_seeds(study.seed, "experiences", 0, study.settings.episodes),
-                study._names,
-                unit_episodes=play.unit_episodes,
-                engine=study.engine,
-                time_limit=study.settings.time_limit or None,
-                most_failed=study.settings.most_failed,
-                folder=place,
-                key=study._key,
-                progress=study.progress,
-                stage="others",
-            )
-            found.with_choices(study.space).save(path, study._key)
-        seen = Experiences.load(path, study._key)
-        intervals = share_cuts(deciles(seen.space, seen.observations), seen.space, study.relations)
-        mining = mine(player, seen, seed=study.seed, settings=study.settings.mining, intervals=intervals)
+            setup = ExperienceSetup.of(player, study.environment, study.settings.play)
+            found = collect_in_units(study, setup, "others", seeds_of="experiences", folder=place)
+            found.with_choices(study.space).save(path, study.key)
+        seen = Experiences.load(path, study.key)
+        mining = mine(
+            player, seen, seed=study.seed, settings=study.settings.mining, intervals=intervals_for(study, seen)
+        )
         return tuple(mined.rule.text(seen.space) for mined in mining.rules), int(seen.lengths.sum())
 
     def _policy(self, origin: Origin) -> Policy:
@@ -255,30 +240,36 @@ class OtherRules:
             raise LegibleError(f"{origin.file}: acts otherwise than when it was given; rules were to be mined from it.")
         return policy
 
-    def _document(self) -> list[dict[str, Any]]:
-        if not self.origins:
-            return []
-        try:
-            found: list[dict[str, Any]] = read_json(self._path, self._study._key, _ADVICE)["origins"]
-            for entry in found:
-                if not (isinstance(entry["name"], str) and isinstance(entry["steps"], int)):
-                    raise TypeError("an origin has a name and a number of steps")
-                if not _are_texts(entry["rules"]):
-                    raise TypeError("its rules are no texts")
-        except FileNotFoundError:
-            self._study._refuse_if_reading("no rules have been mined from other policies")
-            raise
-        except (KeyError, TypeError) as error:
-            raise DamagedFileError(f"{self._path}: is damaged ({error}); {_ADVICE}.") from error
+    def _entries(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._study.read("rules from") if self.origins else []
         return found
 
     def rules(self) -> dict[str, tuple[Rule, ...]]:
         """The rules of every origin, by its name; those on regions that the policy never uses are left out."""
-        return {entry["name"]: _parsed(entry["rules"], self._study.space) for entry in self._document()}
+        return {entry["name"]: _parsed(entry["rules"], self._study.space) for entry in self._entries()}
 
     def steps(self) -> dict[str, int]:
         """Environment steps that were played to mine rules, by the name of the origin."""
-        return {entry["name"]: entry["steps"] for entry in self._document()}
+        return {entry["name"]: entry["steps"] for entry in self._entries()}
+
+
+def write_others(path: Path, found: Sequence[Mapping[str, Any]], key: str) -> None:
+    """Write what `OtherRules.mine` returned."""
+    write_json(path, {"origins": list(found)}, key)
+
+
+def read_others(path: Path, key: str) -> list[dict[str, Any]]:
+    """Read what `write_others` wrote."""
+    try:
+        found: list[dict[str, Any]] = read_json(path, key, _ADVICE)["origins"]
+        for entry in found:
+            if not (isinstance(entry["name"], str) and isinstance(entry["steps"], int)):
+                raise TypeError("an origin has a name and a number of steps")
+            if not _are_texts(entry["rules"]):
+                raise TypeError("its rules are no texts")
+    except (KeyError, TypeError) as error:
+        raise DamagedFileError(f"{path}: is damaged ({error}); {_ADVICE}.") from error
+    return found
 
 
 def _parsed(texts: Sequence[str], space: FeatureSpace) -> tuple[Rule, ...]:
@@ -293,13 +284,13 @@ def _parsed(texts: Sequence[str], space: FeatureSpace) -> tuple[Rule, ...]:
 
 def keep_confirmed(study: Study, evaluation: Evaluation) -> None:
     """Write the confirmed rules of a study into its folder, as texts, for other studies."""
-    write_json(study.folder / CONFIRMED, {"rules": _confirmed_texts(study, evaluation)}, study._key)
+    write_json(study.folder / CONFIRMED, {"rules": _confirmed_texts(study, evaluation)}, study.key)
 
 
 def are_confirmed_kept(study: Study, evaluation: Evaluation) -> bool:
     """Whether the folder holds the confirmed rules; a file that was deleted or damaged does not."""
     try:
-        kept = read_json(study.folder / CONFIRMED, study._key)
+        kept = read_json(study.folder / CONFIRMED, study.key)
     except (LegibleError, FileNotFoundError):
         return False
     return kept == {"rules": _confirmed_texts(study, evaluation)}

@@ -1,16 +1,15 @@
 """How a study runs units of work: on its engine, what its folder does not hold yet, with progress by stage.
 
-- `StageRunner`: runs units of one or more stages; `NoEngine`: stands for an engine where nothing may be played.
-- `NotDoneError`: a step that has not been done, where it was only to be read.
+- `StageRunner`: runs units of one or more stages.
+- `NotDoneError`: the result of a step was asked for, and it has not been done.
 - `run_within_limit`: one piece of work on an engine, within a time limit, with a clear line when it fails.
 - `Progress`, `ProgressCount`, `ignore_progress`: who is told, what is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from legible.engines import Engine, UnitFailedError, run_one
 from legible.errors import LegibleError
@@ -25,7 +24,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class NotDoneError(LegibleError):
-    """A step that has not been done, where it was only to be read."""
+    """The result of a step was asked for, and it has not been done."""
 
 
 def ignore_progress(_stage: str, _done: int, _of: int) -> None:
@@ -140,26 +139,3 @@ class StageRunner:
             on_episodes=tell,
             **self._options,
         )
-
-
-class NoEngine:
-    """Stands for an engine where nothing may be played."""
-
-    workers = 1
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def run(self, function: Any, shared: Any, units: Sequence[Any], **_: Any) -> Iterator[Any]:  # noqa: ARG002
-        """Refuse, unless there is nothing to run."""
-        if units:
-            raise NotDoneError(
-                f"{self._folder}: episodes of this step have not been played yet; 'legible run {self._folder}' does."
-            )
-        return iter(())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing was started."""

@@ -26,8 +26,9 @@ from legible.hypotheses import (
     source_names,
 )
 from legible.play import Known
-from legible.rules import Rule, RuleSet
+from legible.rules import RuleSet
 from legible.study.estimate import guess_known, search_budget
+from legible.study.mistakes import decision_gains
 
 if TYPE_CHECKING:
     from legible.study.study import Study
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 EPISODES_OF_A_SEARCH = 1.5
 
 
-def sources_of(study: Study, rules: tuple[Rule, ...]) -> dict[str, Hypotheses]:
-    """Open the sources that the settings name; `rules` are the user's own."""
+def sources_of(study: Study) -> dict[str, Hypotheses]:
+    """Open the sources that the settings name."""
     settings, seen = study.settings, study.experiences
     names = source_names(settings.sources)
     budget = 0
@@ -49,14 +50,14 @@ def sources_of(study: Study, rules: tuple[Rule, ...]) -> dict[str, Hypotheses]:
         seen,
         study.mining,
         study.relations,
-        rules,
+        study.rules,
         study.other_rules.rules() if OTHERS in names else {},
         study.seed,
         search=settings.search,
         budget=budget,
         negative_first=settings.play.precedence == "negative",
         most_changed=settings.improvement.most_changed,
-        decisions=study.decision_gains() if study.learns_from_mistakes else None,
+        decisions=decision_gains(study) if study.learns_from_mistakes else None,
     )
     opened = open_sources([name for name in names if name != SEARCHED], known)
     if SEARCHED in names:
@@ -88,7 +89,6 @@ class KeptSearch:
     def source(self, search: Callable[[], Hypotheses]) -> Hypotheses:
         """Yield what was proposed; where nothing has been searched yet, search, and keep it."""
         if not self._path.exists():
-            self._study._refuse_if_reading("no rules have been searched")
             yield from self._search(search())
         entries = [self._read_entry(entry) for entry in self._read()["proposed"]]
         yield Proposal([rule_set for rule_set, _ in entries], [shown for _, shown in entries])
@@ -109,7 +109,7 @@ class KeptSearch:
             {**rule_set.to_dict(), "shown": list(shown)}
             for rule_set, shown in zip(found.rule_sets, found.shown, strict=True)
         ]
-        write_json(self._path, {"tried": len(tried), "steps": steps, "proposed": proposed}, self._study._key)
+        write_json(self._path, {"tried": len(tried), "steps": steps, "proposed": proposed}, self._study.key)
 
     def counts(self) -> tuple[int, int]:
         """How many rule sets were tried, and the environment steps that it took; nothing where there was no search."""
@@ -119,7 +119,7 @@ class KeptSearch:
         return int(kept["tried"]), int(kept["steps"])
 
     def _read(self) -> dict[str, Any]:
-        kept = read_json(self._path, self._study._key, self._advice)
+        kept = read_json(self._path, self._study.key, self._advice)
         if not all(
             isinstance(kept.get(name), kind) for name, kind in (("tried", int), ("steps", int), ("proposed", list))
         ):
@@ -193,7 +193,7 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
     used = {_cause(rule_set) for rule_set in study.improvement.rule_sets}
     searched, searching = KeptSearch(study).counts()
     steps = {SEARCHED: searching, **{others_name(name): n for name, n in study.other_rules.steps().items()}}
-    if study.learns_from_mistakes and study.has_mistakes:
+    if study.learns_from_mistakes and study.has("mistakes"):
         steps["mistakes"] = study.mistakes.steps_played
     rows = []
     for name in dict.fromkeys([*_names_of(study), *(name for verdict in verdicts for name in verdict.sources)]):

@@ -3,66 +3,49 @@
 - `Study`: the steps of the paper. A verb does a step (`Study.mine`, `Study.evaluate`, …): it makes what it needs, keeps
   it in the folder, and does nothing twice. An attribute only reads what is there (`Study.mining`, `Study.evaluation`).
 
-Everything that a study takes is in its folder, so `Study.open` needs nothing else. All numbers are in
-`legible.settings.StudySettings`.
+The steps are declared in `legible.study.steps`. Everything that a study takes is in its folder, so `Study.open` needs
+nothing else. All numbers are in `legible.settings.StudySettings`.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from legible.engines import Engine, LocalProcesses
 from legible.environments import EnvironmentSpec
-from legible.errors import LegibleError
-from legible.evaluation import Evaluation, PlayedBlocks, References, Runner, evaluate, play_on_same_seeds
+from legible.evaluation import Evaluation, PlayedBlocks, References, Runner, play_on_same_seeds
 from legible.evaluation.units import Setup, usual_rows
-from legible.features import FeatureSpace, deciles, round_cuts
+from legible.explanation import Conclusion, Deployment, Outlook, WeaknessExplanation, WeaknessGroup, group_weaknesses
+from legible.features import FeatureSpace
 from legible.guidance import GuidedPolicy
-from legible.improvement import Improvement, find_candidates, improve
-from legible.mining import Mining, mine
-from legible.play import STAGES, Experiences, Known, environment_for, on_rows, stage_seeds
-from legible.play.experiences import ExperienceSetup
+from legible.hypotheses import source_names
+from legible.improvement import Improvement
+from legible.mining import Mining
+from legible.mistakes import Mistakes
+from legible.play import Experiences, FoundWay, Known, copies_rows, environment_for, find_way, on_rows
 from legible.policies import Policy
-from legible.relations import (
-    Generalisation,
-    MetamorphicRelation,
-    RelationsArgument,
-    generalise_all,
-    share_cuts,
-)
+from legible.relations import Generalisation, MetamorphicRelation, RelationsArgument, RelationsText
 from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import StudySettings
-from legible.study.baselines import (
-    BASELINES,
-    check_baseline,
-    evaluate_baseline,
-    read_played_baselines,
-    write_played_baselines,
-)
-from legible.study.choices import cut_experiences, player_of, read_relations
-from legible.study.collecting import collect_in_units
+from legible.study.baselines import BASELINES, check_baseline
+from legible.study.choices import player_of, read_relations
 from legible.study.estimate import expected_episodes, settings_for
-from legible.study.explaining import ExplainsWeaknesses
+from legible.study.explaining import conclude_study, leaves_rules_out, look_ahead_of, weigh_study
 from legible.study.folder import BEHAVIOUR, StudyFolder
-from legible.study.guided_file import guided_policy_of, is_guided_policy_saved, save_guided_policy
+from legible.study.guided_file import guided_policy_of
 from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
 from legible.study.looking import look_at_environment
-from legible.study.mistakes import LooksForMistakes
-from legible.study.references import OtherPolicies, compare_with_references
-from legible.study.rules_from import OtherRules, are_confirmed_kept, find_origins, keep_confirmed
-from legible.study.running import NoEngine, NotDoneError, Progress, StageRunner, ignore_progress
-from legible.study.sources import known_before_testing, sources_of
-
-_REPORT = "legible.report:write_report"  # the report knows the study, so the study knows it by its name only
-T = TypeVar("T")
+from legible.study.references import OtherPolicies
+from legible.study.rules_from import OtherRules, find_origins
+from legible.study.running import NotDoneError, Progress, StageRunner, ignore_progress
+from legible.study.steps import STEPS
 
 
-class Study(LooksForMistakes, ExplainsWeaknesses):
+class Study:
     """One study of one policy in one environment.
 
     Parameters
@@ -102,8 +85,14 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
 
     Attributes
     ----------
-    folder, environment, policy, settings, seed, engine
+    folder, environment, policy, settings, seed, engine, progress
         As given.
+    names, given_space
+        Names that the folder has to keep, if any; names of features and actions before continuous ones are cut.
+    relation_texts, rule_texts
+        The relations and the user's rules as they were given.
+    others, other_rules
+        Other policies that it is compared with, and rules that come from other policies and studies.
     policy_name
         The path or zoo name that the policy was given by; "" for an object.
     relations_left_out
@@ -117,6 +106,14 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
     >>> study.run().effect.mean  # doctest: +SKIP
     >>> again = Study.open("studies/small")  # doctest: +SKIP
     """
+
+    fingerprint: str
+    names: FeatureSpace | None
+    given_space: FeatureSpace
+    relation_texts: tuple[RelationsText, ...]
+    relations_left_out: tuple[str, ...]
+    others: OtherPolicies
+    other_rules: OtherRules
 
     def __init__(
         self,
@@ -146,7 +143,7 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         self.progress = progress or ignore_progress
         self.settings = settings or settings_for(self.environment)
         self._look_at_environment(names, features, relations)
-        self._rules, self._veto = self._texts_of(rules), self._texts_of(veto)
+        self.rule_texts, self._veto_texts = self._texts_of(rules), self._texts_of(veto)
         others = find_origins(self, rules_from, typed=typed)
         self._folder = StudyFolder(folder)
         inputs = StudyInputs(
@@ -157,19 +154,18 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
             self.fingerprint,
             self.seed,
             self.settings,
-            self._names,
-            self._relation_texts,
-            self._rules,
-            self._veto,
+            self.names,
+            self.relation_texts,
+            self.rule_texts,
+            self._veto_texts,
             [origin.to_dict() for origin in others.origins],
             features,
         )
         self._kept = self._folder.claim(inputs.identity(), inputs.about(), inputs.write)
         self.fingerprint = self._kept[BEHAVIOUR]  # on another machine it differs in the last digits
-        self._others = OtherPolicies(self, self._key, typed=typed)
+        self.others = OtherPolicies(self, typed=typed)
         self.other_rules = OtherRules(self, others, typed=typed)
-        self._done: dict[str, Any] = {}
-        self._reading = False
+        self._results: dict[str, Any] = {}
 
     @classmethod
     def open(
@@ -233,222 +229,68 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
             self.environment, self.policy, names, features, relations, engine=self.engine, time_limit=limit
         )
         self.environment, self.fingerprint = look.environment, look.fingerprint
-        self._early_space, self._names = look.space, look.names
-        self._relation_texts, self.relations_left_out = look.relations.texts, look.relations.left_out
+        self.given_space, self.names = look.space, look.names
+        self.relation_texts, self.relations_left_out = look.relations.texts, look.relations.left_out
 
     def _texts_of(self, rules: Sequence[str | Rule]) -> tuple[str, ...]:
-        space = self._early_space
+        space = self.given_space
         return tuple((parse_rule(rule, space) if isinstance(rule, str) else rule).text(space) for rule in rules)
 
-    def _rules_of(self, texts: Sequence[str]) -> tuple[Rule, ...]:
-        return tuple(parse_rule(text, self.space) for text in texts)
-
-    # --- Doing steps, and reading what was done ----------------------------------------------------------------------
-
-    def _do(self, step: str, work: Callable[[], T]) -> T:
-        """Return the result of a step: as it is remembered, read from the folder, or done now.
-
-        The same work is first tried without playing or writing anything, so that a finished study can be read where
-        nothing can be written, and while another process works on it.
-        """
-        try:
-            return self._read(step, work)
-        except NotDoneError:
-            if self._reading:
-                raise
-        with self._folder.lock():
-            self._done[step] = found = work()
-        return found
-
-    def _read(self, step: str, work: Callable[[], T]) -> T:
-        """Do the work of a step without playing or writing anything; `NotDoneError` where that is not enough."""
-        if step in self._done:
-            found: T = self._done[step]
-            return found
-        before, self._reading = self._reading, True
-        try:
-            self._done[step] = found = work()
-        finally:
-            self._reading = before
-        return found
-
-    def _refuse_if_reading(self, what: str) -> None:
-        if self._reading:
-            raise NotDoneError(f"{self.folder}: {what} yet; 'legible run {self.folder}' does that.")
-
-    def run(
-        self,
-        *,
-        report: bool = True,
-        baselines: bool = False,
-        others: Mapping[str, str | Path | Policy] | None = None,
-    ) -> Improvement:
-        """Do everything up to the guided policy, its explanation and the report.
-
-        The guided policy is saved as ``guided.safetensors`` if there is one, the report as ``report.html``.
-
-        Parameters
-        ----------
-        report
-            Whether the report is written.
-        baselines
-            Whether the paper's baselines are played, too.
-        others
-            Other policies (or their paths) by name that are references, too.
-        """
-        with self.engine:
-            improvement = self.improve()
-            self.play_references(others)
-            self.explain()
-            if self.looks_for_mistakes():
-                self.find_mistakes()
-            for kind in BASELINES if baselines else ():
-                self.play_baseline(kind)
-            if report:
-                self.write_report()
-        return improvement
-
-    # Experiences.
-
-    def collect(self) -> Experiences:
-        """Let the policy play, and keep what it saw and did."""
-        return self._do("experiences", self._collect)
-
     @property
-    def experiences(self) -> Experiences:
-        """What the policy saw and did."""
-        return self._read("experiences", self._collect)
-
-    def _collect(self) -> Experiences:
-        path = self.folder / "experiences.npz"
-        if not path.exists():
-            self._refuse_if_reading("no experiences have been collected")
-            play = self.settings.play
-            found = collect_in_units(
-                ExperienceSetup.of(self._player(), self.environment, play),
-                stage_seeds(self.seed, "experiences", 0, self.settings.episodes),
-                self._names,
-                unit_episodes=play.unit_episodes,
-                engine=self.engine,
-                time_limit=self.settings.time_limit or None,
-                most_failed=self.settings.most_failed,
-                folder=self.folder / "experiences",
-                key=self._key,
-                progress=self.progress,
-            )
-            cut_experiences(found, self._relation_texts).save(path, self._key)
-        return Experiences.load(path, self._key)
-
-    def _player(self) -> Policy:
-        """The policy as one that scores all choices."""
-        policy = on_rows(self.policy, self.environment)
-        return player_of(policy, self._early_space, self.folder / "experiences.npz", lambda: self.space)
-
-    @property
-    def _key(self) -> str:
-        """Says which study a file belongs to; studies of older versions have none."""
-        return str(self._kept["about"].get("id", ""))
+    def key(self) -> str:
+        """Says which study a file belongs to."""
+        return str(self._kept["about"]["id"])
 
     @property
     def space(self) -> FeatureSpace:
         """Names of features and actions."""
         return self.experiences.space
 
-    @property
+    @cached_property
     def relations(self) -> tuple[MetamorphicRelation, ...]:
         """The metamorphic relations."""
-        if "relations" not in self._done:
-            self._done["relations"] = read_relations(self._relation_texts, self._early_space, self.space)
-        found: tuple[MetamorphicRelation, ...] = self._done["relations"]
-        return found
-
-    # Step 1: rules.
-
-    def mine(self) -> Mining:
-        """Step 1: mine rules from what the policy does; collects experiences first."""
-        self.collect()
-        return self._do("mining", self._mine)
+        return read_relations(self.relation_texts, self.given_space, self.space)
 
     @property
-    def mining(self) -> Mining:
-        """Step 1: the mined rules."""
-        return self._read("mining", self._mine)
-
-    def _mine(self) -> Mining:
-        path = self.folder / "mining.npz"
-        if not path.exists():
-            self._refuse_if_reading("no rules have been mined")
-            seen = self.experiences
-            intervals = deciles(seen.space, seen.observations)
-            if self.settings.mining.plain_intervals:
-                intervals = round_cuts(intervals, seen.space, seen.observations)
-            intervals = share_cuts(intervals, seen.space, self.relations)
-            mining = mine(
-                self._player(),
-                seen,
-                seed=self.seed,
-                settings=self.settings.mining,
-                intervals=intervals,
-                on_progress=self.progress,
-            )
-            mining.save(path, self._key)
-        return Mining.load(path, self._key)
-
-    # Step 2: rule sets.
-
-    def generalise(self) -> tuple[Generalisation, ...]:
-        """Step 2: generalise every mined rule and every rule of the user's; mines rules first."""
-        self.mine()
-        return self._do("generalisations", self._generalise)
+    def rules(self) -> tuple[Rule, ...]:
+        """Rules of the user's own."""
+        return tuple(parse_rule(text, self.space) for text in self.rule_texts)
 
     @property
-    def generalisations(self) -> tuple[Generalisation, ...]:
-        """Step 2: every mined rule and every rule of the user's, with all that it generalises to."""
-        return self._read("generalisations", self._generalise)
-
-    def _generalise(self) -> tuple[Generalisation, ...]:
-        rules = [mined.rule for mined in self.mining.rules] + list(self._rules_of(self._rules))
-        return tuple(generalise_all(rules, self.relations))
+    def veto(self) -> tuple[Rule, ...]:
+        """Rules that must not be in the composition."""
+        return tuple(parse_rule(text, self.space) for text in self._veto_texts)
 
     @property
-    def rule_sets(self) -> tuple[RuleSet, ...]:
-        """The generalised rule sets; rules that no condition is left of are not among them."""
-        return tuple(found.rule_set for found in self.generalisations if not found.is_empty)
+    def learns_from_mistakes(self) -> bool:
+        """Whether rule sets that are tested come from single decisions, too."""
+        return "mistakes" in source_names(self.settings.sources)
 
-    # Step 3: verdicts.
+    def looks_for_mistakes(self) -> bool:
+        """Whether a whole run looks for mistakes: the settings say always, or it is fast."""
+        when = self.settings.mistakes.when
+        return when == "always" or (when == "fast" and copies_rows(self.environment))
 
-    def evaluate(self) -> Evaluation:
-        """Step 3: guide the policy with every rule set and compare returns; generalises first."""
-        self.generalise()
-        self._do("rules from", self.other_rules.mine)
-        if self.learns_from_mistakes:
-            self.find_mistakes()
-        found = self._do("evaluation", self._evaluate)
-        with suppress(LegibleError):  # where nothing can be written, or another process does
-            if not are_confirmed_kept(self, found):
-                with self._folder.lock():
-                    keep_confirmed(self, found)
-        return found
+    def way_of_branching(self) -> FoundWay:
+        """Return how the environment is brought to a decision."""
+        return find_way(self.environment, time_limit=self.settings.time_limit or None)
 
-    @property
-    def evaluation(self) -> Evaluation:
-        """Step 3: the verdicts on all rule sets."""
-        return self._read("evaluation", self._evaluate)
+    # --- Playing -----------------------------------------------------------------------------------------------------
 
-    def _evaluate(self) -> Evaluation:
-        return evaluate(
-            self.setup(),
-            seed=self.seed,
-            settings=self.settings.evaluation,
-            sources=sources_of(self, self._rules_of(self._rules)),
-            run=self.runner("screening", "confirmation", known=known_before_testing(self)),
-        )
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep other processes from working in the folder."""
+        return self._folder.lock()
+
+    def player(self) -> Policy:
+        """Return the policy as one that scores all choices."""
+        policy = on_rows(self.policy, self.environment)
+        return player_of(policy, self.given_space, self.folder / "experiences.npz", lambda: self.space)
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
-        """What units of work share: policy, environment, and what they are guided with."""
+        """Return what units of work share: policy, environment, and what they are guided with."""
         play = self.settings.play
         rows = usual_rows(play) if self.settings.evaluation.method == "racing" else 0
-        return Setup(self._player(), self.environment, tuple(treatments), play, rows)
+        return Setup(self.player(), self.environment, tuple(treatments), play, rows)
 
     def runner(self, *stages: str, of: int = 0, known: Known | None = None, keep: bool = True) -> Runner:
         """Return how units are run for this study: on its engine, and no unit that the folder holds.
@@ -468,48 +310,134 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
             stages or ("episodes",),
             of,
             expected=expected_episodes(self.settings, known or Known(0, 0)),
-            engine=NoEngine(self.folder) if self._reading else self.engine,
+            engine=self.engine,
             store_of=self._folder.results if keep else lambda _: {},
             fingerprint=self.fingerprint,
             time_limit=self.settings.time_limit or None,
             most_failed=self.settings.most_failed,
-            progress=None if self._reading else self.progress,
+            progress=self.progress,
         )
-
-    # Algorithm 2: the composition.
-
-    def improve(self) -> Improvement:
-        """Algorithm 2: compose the rule sets that help, and measure the guided policy on fresh seeds."""
-        self.evaluate()
-        improvement = self._do("improvement", self._improve)
-        if len(improvement.composition) and not is_guided_policy_saved(self.folder, improvement, self._key):
-            with self._folder.lock():
-                save_guided_policy(self.folder, self.guided_policy(), improvement, self._key)
-        return improvement
-
-    @property
-    def improvement(self) -> Improvement:
-        """Algorithm 2: the composition, and what it is worth on fresh seeds."""
-        return self._read("improvement", self._improve)
-
-    def _improve(self) -> Improvement:
-        evaluation, settings, veto = self.evaluation, self.settings.improvement, self._rules_of(self._veto)
-        known = Known(len(evaluation.verdicts), len(find_candidates(evaluation, settings, veto)))
-        is_raced = evaluation.settings.method == "racing"
-        of = sum(STAGES[name].episodes(self.settings, known) for name in ("composition", "final"))
-        run = self.runner("final" if is_raced else "improvement", of=0 if is_raced else of, known=known)
-        return improve(self.setup(), evaluation, seed=self.seed, settings=settings, veto=veto, run=run)
-
-    def guided_policy(self, seed: int = 0) -> GuidedPolicy:
-        """The policy with the composition that `improve` found; without any rule where none helped."""
-        return guided_policy_of(self, self.improvement.composition, seed)
 
     def play_rule_sets(self, rule_sets: Sequence[RuleSet], seeds: Sequence[int]) -> PlayedBlocks:
         """Play the policy alone and guided by each of some rule sets on the same seeds; the folder is not touched."""
         of = (1 + len(rule_sets)) * len(seeds)
         return play_on_same_seeds(self.setup(rule_sets), seeds, self.runner("comparison", of=of, keep=False))
 
-    # References.
+    def guided_policy(self, seed: int = 0) -> GuidedPolicy:
+        """Return the policy with the composition that `improve` found; without any rule where none helped."""
+        return guided_policy_of(self, self.improvement.composition, seed)
+
+    # --- Steps -------------------------------------------------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """Whether a step of `legible.study.STEPS` has been done."""
+        return name in self._results or (self.folder / STEPS[name].file).exists()
+
+    def read(self, name: str) -> Any:
+        """Return the result of a step that has been done; nothing is played or written."""
+        if name not in self._results:
+            step, path = STEPS[name], self.folder / STEPS[name].file
+            if not path.exists():
+                raise NotDoneError(f"{self.folder}: {step.missing} yet; 'legible run {self.folder}' does that.")
+            self._results[name] = step.load(self, path)
+        return self._results[name]
+
+    def do(self, name: str) -> Any:
+        """Do a step, and before it those that it needs; return its result. What has been done is only read."""
+        step = STEPS[name]
+        if not self.has(name):
+            for needed in step.needed_by(self):
+                self.do(needed)
+            with self._folder.lock():
+                if not self.has(name):  # another process may have been faster
+                    result = step.run(self)
+                    step.save(self, self.folder / step.file, result)
+        result = self.read(name)
+        if step.export is not None:
+            step.export(self, result)
+        return result
+
+    def run(self, *, baselines: bool = False, others: Mapping[str, str | Path | Policy] | None = None) -> Improvement:
+        """Do everything up to the guided policy and its explanation.
+
+        The guided policy is saved as ``guided.safetensors`` if there is one. `legible.write_report` writes the report.
+
+        Parameters
+        ----------
+        baselines
+            Whether the paper's baselines are played, too.
+        others
+            Other policies (or their paths) by name that are references, too.
+        """
+        with self.engine:
+            improvement = self.improve()
+            self.play_references(others)
+            self.explain()
+            if self.looks_for_mistakes():
+                self.find_mistakes()
+            for kind in BASELINES if baselines else ():
+                self.play_baseline(kind)
+        return improvement
+
+    def collect(self) -> Experiences:
+        """Let the policy play, and keep what it saw and did."""
+        found: Experiences = self.do("experiences")
+        return found
+
+    @property
+    def experiences(self) -> Experiences:
+        """What the policy saw and did."""
+        found: Experiences = self.read("experiences")
+        return found
+
+    def mine(self) -> Mining:
+        """Step 1: mine rules from what the policy does; collects experiences first."""
+        found: Mining = self.do("mining")
+        return found
+
+    @property
+    def mining(self) -> Mining:
+        """Step 1: the mined rules."""
+        found: Mining = self.read("mining")
+        return found
+
+    def generalise(self) -> tuple[Generalisation, ...]:
+        """Step 2: generalise every mined rule and every rule of the user's; mines rules first."""
+        found: tuple[Generalisation, ...] = self.do("generalisations")
+        return found
+
+    @property
+    def generalisations(self) -> tuple[Generalisation, ...]:
+        """Step 2: every mined rule and every rule of the user's, with all that it generalises to."""
+        found: tuple[Generalisation, ...] = self.read("generalisations")
+        return found
+
+    @property
+    def rule_sets(self) -> tuple[RuleSet, ...]:
+        """The generalised rule sets; rules that no condition is left of are not among them."""
+        return tuple(found.rule_set for found in self.generalisations if not found.is_empty)
+
+    def evaluate(self) -> Evaluation:
+        """Step 3: guide the policy with every rule set and compare returns; generalises first."""
+        found: Evaluation = self.do("evaluation")
+        return found
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Step 3: the verdicts on all rule sets."""
+        found: Evaluation = self.read("evaluation")
+        return found
+
+    def improve(self) -> Improvement:
+        """Algorithm 2: compose the rule sets that help, and measure the guided policy on fresh seeds."""
+        found: Improvement = self.do("improvement")
+        return found
+
+    @property
+    def improvement(self) -> Improvement:
+        """Algorithm 2: the composition, and what it is worth on fresh seeds."""
+        found: Improvement = self.read("improvement")
+        return found
 
     def play_references(self, others: Mapping[str, str | Path | Policy] | None = None) -> References:
         """Compare the policy and the guided policy with random play, constant choices and other policies.
@@ -519,59 +447,88 @@ class Study(LooksForMistakes, ExplainsWeaknesses):
         others
             Other policies (or their paths) by name; the folder remembers them.
         """
-        self.improve()
         if others:
+            self.improve()
             with self._folder.lock():
-                self._others.add(others)
-            self._done.pop("references", None)
-        return self._do("references", self._compare_references)
+                self.others.add(others)
+                (self.folder / STEPS["references"].file).unlink(missing_ok=True)
+            self._results.pop("references", None)
+        found: References = self.do("references")
+        return found
 
     @property
     def references(self) -> References:
-        """How random play, constant choices and other policies do beside the policy and the guided policy."""
-        return self._read("references", self._compare_references)
+        """How random play, constant choices and other policies do, compared with the policy and the guided policy."""
+        found: References = self.read("references")
+        return found
 
     @property
     def other_policies(self) -> dict[str, str]:
         """The paths or addresses of other policies that it is compared with, by name."""
-        return self._others.sources
+        return self.others.sources
 
-    def _compare_references(self) -> References:
-        return compare_with_references(self, self._others.references(load=not self._reading))
+    def explain(self) -> tuple[WeaknessExplanation, ...]:
+        """Put the most telling weaknesses into words, with what each of their rules adds (see `leaves_rules_out`)."""
+        found: tuple[WeaknessExplanation, ...] = self.do("explanations")
+        return found
 
-    # The report.
+    @property
+    def explanations(self) -> tuple[WeaknessExplanation, ...]:
+        """The most telling weaknesses in words."""
+        found: tuple[WeaknessExplanation, ...] = self.read("explanations")
+        return found
 
-    def write_report(
-        self,
-        path: str | Path | None = None,
-        *,
-        others: Mapping[str, str | Path | Policy] | None = None,
-        watch: Sequence[int] = (),
-    ) -> Path:
-        """Write the report: see `legible.write_report`."""
-        module, _, name = _REPORT.partition(":")
-        written: Path = getattr(importlib.import_module(module), name)(self, path, others=others, watch=watch)
-        return written
+    def find_mistakes(self) -> Mistakes:
+        """Look for single decisions in which another choice is better beyond doubt; independent of all other steps."""
+        found: Mistakes = self.do("mistakes")
+        return found
 
-    # --- Baselines ---------------------------------------------------------------------------------------------------
+    @property
+    def mistakes(self) -> Mistakes:
+        """Single decisions in which another choice is better beyond doubt."""
+        found: Mistakes = self.read("mistakes")
+        return found
+
+    @property
+    def decisions(self) -> Experiences:
+        """The recorded episodes whose decisions were looked at."""
+        found: Experiences = self.read("decisions")
+        return found
 
     def play_baseline(self, kind: str) -> Evaluation:
         """Evaluate one of the paper's baselines: "block" or "enforce" (random testing), or "rules" (random rules)."""
         check_baseline(kind)
-        self.evaluate()
-        found = self._do(f"baseline {kind}", partial(evaluate_baseline, self, kind))
-        played = read_played_baselines(self.folder, self._key)
-        if kind not in played:
-            with self._folder.lock():
-                write_played_baselines(self.folder, [*played, kind], self._key)
+        found: Evaluation = self.do(f"baseline {kind}")
         return found
 
     @property
     def baselines(self) -> dict[str, Evaluation]:
         """The baselines that have been evaluated so far."""
-        played = read_played_baselines(self.folder, self._key)
-        return {
-            kind: self._read(f"baseline {kind}", partial(evaluate_baseline, self, kind))
-            for kind in BASELINES
-            if kind in played
-        }
+        return {kind: self.read(f"baseline {kind}") for kind in BASELINES if self.has(f"baseline {kind}")}
+
+    # --- What follows from them --------------------------------------------------------------------------------------
+
+    @cached_property
+    def weaknesses(self) -> tuple[WeaknessGroup, ...]:
+        """What looks like a weakness, the strongest first; rule sets that change the same states are one."""
+        return group_weaknesses(self.evaluation, self.experiences)
+
+    @property
+    def leaves_rules_out(self) -> bool:
+        """Whether explanations play rule sets without each of their rules."""
+        return leaves_rules_out(self)
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """The whole study in a few sentences; composition and references must be known."""
+        return conclude_study(self)
+
+    @property
+    def deployment(self) -> Deployment:
+        """What a person wants to know before the guided policy is used."""
+        return weigh_study(self)
+
+    @property
+    def outlook(self) -> Outlook | None:
+        """What could have been seen where nothing is confirmed, and what to try next; None where guidance helps."""
+        return look_ahead_of(self)

@@ -1,0 +1,112 @@
+"""Results as files: dataclasses, tuples and arrays, exactly as they were.
+
+- `RecordFormat`: which classes a kind of file may hold, and how objects that are not kept are made again.
+
+A file is an ``.npz`` with the structure as JSON and every array as it is. Reading one makes objects of the listed
+classes and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.files import DamagedFileError, read_arrays, write_arrays
+
+_STRUCTURE, _CLASS, _ARRAY, _TABLE = "structure", "class", "array", "table"
+ADVICE = "delete it and run the study again"
+
+
+class RecordFormat:
+    """Which classes a kind of file may hold.
+
+    Parameters
+    ----------
+    classes
+        Dataclasses and named tuples; each is kept with all its fields.
+    made_again
+        Classes of objects that a file does not keep, such as a policy, by what is kept of them: a function from the
+        object to plain fields. Whoever reads the file says how they are made from these.
+    """
+
+    def __init__(
+        self, classes: Iterable[type], made_again: Mapping[type, Callable[[Any], Mapping[str, Any]]] | None = None
+    ) -> None:
+        self._classes = {kind.__name__: kind for kind in classes}
+        self._made_again = dict(made_again or {})
+
+    def write(self, path: Path, value: Any, key: str = "") -> None:
+        """Write a value, whole or not at all, with a key that says what it belongs to."""
+        arrays: dict[str, NDArray[Any]] = {}
+        structure = json.dumps(self._pack(value, arrays)).encode()
+        write_arrays(path, {**arrays, _STRUCTURE: np.frombuffer(structure, np.uint8)}, key)
+
+    def read(self, path: Path, key: str = "", makers: Mapping[type, Callable[..., Any]] | None = None) -> Any:
+        """Read what `write` wrote.
+
+        Parameters
+        ----------
+        path, key
+            The file, and the key that it must carry.
+        makers
+            For each class of `made_again`, a function from what was kept, as arguments, to the object.
+        """
+        arrays = read_arrays(path, key, ADVICE)
+        by_name: dict[str, Callable[..., Any]] = {
+            **self._classes,
+            **{kind.__name__: maker for kind, maker in (makers or {}).items()},
+        }
+        try:
+            structure = json.loads(arrays.pop(_STRUCTURE).tobytes())
+            return _unpack(structure, arrays, by_name)
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
+            raise DamagedFileError(f"{path}: is damaged ({type(error).__name__}: {error}); {ADVICE}.") from error
+
+    def _pack(self, value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if isinstance(value, np.ndarray):
+            name = f"{_ARRAY}{len(arrays)}"
+            arrays[name] = value
+            return {_ARRAY: name}
+        kept = self._fields_of(value)
+        if kept is not None:
+            packed = {field: self._pack(item, arrays) for field, item in kept.items()}
+            return {_CLASS: type(value).__name__, **packed}
+        if isinstance(value, Mapping):
+            return {_TABLE: [[self._pack(k, arrays), self._pack(v, arrays)] for k, v in value.items()]}
+        if not isinstance(value, (tuple, list)):
+            raise TypeError(f"a {type(value).__name__} cannot be kept in a file: its class is not listed")
+        return [self._pack(item, arrays) for item in value]
+
+    def _fields_of(self, value: Any) -> Mapping[str, Any] | None:
+        """Return what is kept of an object of one of the classes; None for any other."""
+        if type(value) in self._made_again:
+            return self._made_again[type(value)](value)
+        if self._classes.get(type(value).__name__) is not type(value):
+            return None
+        if is_dataclass(value):
+            return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        kept: dict[str, Any] = value._asdict()  # type: ignore[attr-defined]  # a named tuple
+        return kept
+
+
+def _unpack(value: Any, arrays: Mapping[str, NDArray[Any]], classes: Mapping[str, Callable[..., Any]]) -> Any:
+    if isinstance(value, list):
+        return tuple(_unpack(item, arrays, classes) for item in value)
+    if not isinstance(value, dict):
+        return value
+    if _ARRAY in value:
+        return arrays[value[_ARRAY]]
+    if _TABLE in value:
+        return {_unpack(k, arrays, classes): _unpack(v, arrays, classes) for k, v in value[_TABLE]}
+    kept = {name: _unpack(item, arrays, classes) for name, item in value.items() if name != _CLASS}
+    return classes[value[_CLASS]](**kept)

@@ -1,0 +1,290 @@
+"""The steps of a study, each declared once.
+
+- `Step`: what a step needs, which file of the folder keeps its result, how it is done, saved and loaded.
+- `STEPS`: all of them by name, in their order; `register_step` adds one.
+
+`legible.study.Study` does a step and everything that it needs (`Study.do`), or reads a result that is there
+(`Study.read`). A finished step is never done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from legible.errors import LegibleError
+from legible.evaluation import Evaluation, evaluate
+from legible.explanation import explain_weaknesses
+from legible.improvement import Improvement, find_candidates, improve
+from legible.mining import Mining, mine
+from legible.mistakes import Mistakes
+from legible.play import STAGES, Experiences, Known
+from legible.play.experiences import ExperienceSetup
+from legible.relations import generalise_all
+from legible.study.baselines import BASELINES, evaluate_baseline
+from legible.study.choices import cut_experiences
+from legible.study.collecting import collect_in_units
+from legible.study.explaining import MOST_EXPLAINED
+from legible.study.formats import RESULTS, makers_of
+from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
+from legible.study.intervals import intervals_for
+from legible.study.mistakes import look_for_mistakes, record_decisions
+from legible.study.references import compare_with_references
+from legible.study.rules_from import are_confirmed_kept, keep_confirmed, read_others, write_others
+from legible.study.sources import known_before_testing, sources_of
+
+if TYPE_CHECKING:
+    from legible.study.study import Study
+
+
+def _save_result(study: Study, path: Path, result: Any) -> None:
+    RESULTS.write(path, result, study.key)
+
+
+def _load_result(study: Study, path: Path) -> Any:
+    return RESULTS.read(path, study.key, makers_of(study))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a study.
+
+    Parameters
+    ----------
+    name
+        What it is called; `Study.read` takes it.
+    missing
+        What is said where its result is asked for and not there, as in "no rules have been mined".
+    file
+        The file of the folder that keeps its result; the step is done when it is there.
+    run
+        Does the step and returns its result. What it needs has been done.
+    needs
+        The names of the steps that come before; a function where that depends on the study.
+    save, load
+        Write the result to the file, and read it; by default as `legible.study.formats.RESULTS` has it.
+    export
+        Writes what other programs use, if that is missing; called whenever the step is asked for.
+    stages
+        The stages of `legible.play.STAGES` whose seeds it plays.
+    """
+
+    name: str
+    missing: str
+    file: str
+    run: Callable[[Study], Any]
+    needs: tuple[str, ...] | Callable[[Study], tuple[str, ...]] = ()
+    save: Callable[[Study, Path, Any], None] = _save_result
+    load: Callable[[Study, Path], Any] = _load_result
+    export: Callable[[Study, Any], None] | None = None
+    stages: tuple[str, ...] = ()
+
+    def needed_by(self, study: Study) -> tuple[str, ...]:
+        """Return the steps that must be done before, in a study."""
+        return self.needs(study) if callable(self.needs) else self.needs
+
+
+STEPS: dict[str, Step] = {}
+
+
+def register_step(step: Step) -> None:
+    """Add a step; the steps that it needs must be there, and no other of its name or file."""
+    if step.name in STEPS or any(step.file == other.file for other in STEPS.values()):
+        raise LegibleError(f"there is a step {step.name!r}, or one that keeps {step.file}, already.")
+    unknown = [] if callable(step.needs) else [name for name in step.needs if name not in STEPS]
+    if unknown:
+        raise LegibleError(f"the step {step.name!r} needs {unknown[0]!r}, which is no step.")
+    STEPS[step.name] = step
+
+
+# --- The steps of the paper ------------------------------------------------------------------------------------------
+
+
+def _collect(study: Study) -> Experiences:
+    setup = ExperienceSetup.of(study.player(), study.environment, study.settings.play)
+    return cut_experiences(collect_in_units(study, setup, "experiences"), study.relation_texts)
+
+
+def _mine(study: Study) -> Mining:
+    seen = study.experiences
+    return mine(
+        study.player(),
+        seen,
+        seed=study.seed,
+        settings=study.settings.mining,
+        intervals=intervals_for(study, seen),
+        on_progress=study.progress,
+    )
+
+
+def _evaluate(study: Study) -> Evaluation:
+    return evaluate(
+        study.setup(),
+        seed=study.seed,
+        settings=study.settings.evaluation,
+        sources=sources_of(study),
+        run=study.runner("screening", "confirmation", known=known_before_testing(study)),
+    )
+
+
+def _needed_by_evaluation(study: Study) -> tuple[str, ...]:
+    others = ("rules from",) if study.other_rules.origins else ()
+    return ("generalisations", *others, *(("mistakes",) if study.learns_from_mistakes else ()))
+
+
+def _export_confirmed(study: Study, evaluation: Evaluation) -> None:
+    with suppress(LegibleError):  # where nothing can be written, or another process does
+        if not are_confirmed_kept(study, evaluation):
+            with study.lock():
+                keep_confirmed(study, evaluation)
+
+
+def _improve(study: Study) -> Improvement:
+    evaluation, settings, veto = study.evaluation, study.settings.improvement, study.veto
+    known = Known(len(evaluation.verdicts), len(find_candidates(evaluation, settings, veto)))
+    is_raced = evaluation.settings.method == "racing"
+    of = sum(STAGES[name].episodes(study.settings, known) for name in ("composition", "final"))
+    run = study.runner("final" if is_raced else "improvement", of=0 if is_raced else of, known=known)
+    return improve(study.setup(), evaluation, seed=study.seed, settings=settings, veto=veto, run=run)
+
+
+def _export_guided_policy(study: Study, improvement: Improvement) -> None:
+    if len(improvement.composition) and not is_guided_policy_saved(study.folder, improvement, study.key):
+        with study.lock():
+            save_guided_policy(study.folder, study.guided_policy(), improvement, study.key)
+
+
+def _explain(study: Study) -> Any:
+    return explain_weaknesses(
+        study.setup(),
+        study.evaluation,
+        study.mining,
+        study.experiences,
+        seed=study.seed,
+        most=MOST_EXPLAINED,
+        leave_out=study.leaves_rules_out,
+        min_kept=study.settings.mining.min_accuracy,
+        run=study.runner("explanation"),
+    )
+
+
+def _needed_by_decisions(study: Study) -> tuple[str, ...]:
+    # What the policy does decides how continuous actions are cut.
+    return () if study.given_space.is_discrete else ("experiences",)
+
+
+def _needed_by_mistakes(study: Study) -> tuple[str, ...]:
+    return ("decisions",) if study.way_of_branching().way is not None else ()
+
+
+def _save_itself(study: Study, path: Path, result: Any) -> None:
+    result.save(path, study.key)
+
+
+for _step in (
+    Step(
+        "experiences",
+        "no experiences have been collected",
+        "experiences.npz",
+        _collect,
+        save=_save_itself,
+        load=lambda study, path: Experiences.load(path, study.key),
+        stages=("experiences",),
+    ),
+    Step(
+        "mining",
+        "no rules have been mined",
+        "mining.npz",
+        _mine,
+        needs=("experiences",),
+        save=_save_itself,
+        load=lambda study, path: Mining.load(path, study.key),
+    ),
+    Step(
+        "generalisations",
+        "no rules have been generalised",
+        "generalisations.npz",
+        lambda study: tuple(
+            generalise_all([*(mined.rule for mined in study.mining.rules), *study.rules], study.relations)
+        ),
+        needs=("mining",),
+    ),
+    Step(
+        "rules from",
+        "no rules have been mined from other policies",
+        "rules-from.json",
+        lambda study: study.other_rules.mine(),
+        needs=("experiences",),
+        save=lambda study, path, found: write_others(path, found, study.key),
+        load=lambda study, path: read_others(path, study.key),
+    ),
+    Step(
+        "decisions",
+        "no decisions have been recorded",
+        "mistakes.npz",
+        record_decisions,
+        needs=_needed_by_decisions,
+        save=_save_itself,
+        load=lambda study, path: Experiences.load(path, study.key),
+        stages=("mistakes",),
+    ),
+    Step(
+        "mistakes",
+        "no mistakes have been looked for",
+        "mistakes.json",
+        look_for_mistakes,
+        needs=_needed_by_mistakes,
+        save=_save_itself,
+        load=lambda study, path: Mistakes.load(path, study.key),
+        stages=("mistakes",),
+    ),
+    Step(
+        "evaluation",
+        "no rule sets have been tested",
+        "evaluation.npz",
+        _evaluate,
+        needs=_needed_by_evaluation,
+        export=_export_confirmed,
+        stages=("screening", "racing", "confirmation"),
+    ),
+    Step(
+        "improvement",
+        "no composition has been looked for",
+        "improvement.npz",
+        _improve,
+        needs=("evaluation",),
+        export=_export_guided_policy,
+        stages=("composition", "final"),
+    ),
+    Step(
+        "references",
+        "no references have been played",
+        "references.npz",
+        compare_with_references,
+        needs=("improvement",),
+        stages=("references",),
+    ),
+    Step(
+        "explanations",
+        "no weaknesses have been explained",
+        "explanations.npz",
+        _explain,
+        needs=("evaluation",),
+        stages=("explanation",),
+    ),
+    *(
+        Step(
+            f"baseline {kind}",
+            f"the baseline {kind!r} has not been played",
+            f"baseline-{kind}.npz",
+            partial(evaluate_baseline, kind=kind),
+            needs=("evaluation",),
+        )
+        for kind in BASELINES
+    ),
+):
+    register_step(_step)
