@@ -10,15 +10,18 @@ the share of held-out states in which it predicts the choice. Features that tell
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestClassifier
 
 from legible.features import ActionGroup
 from legible.mining.importance import Importance
 from legible.mining.included import inclusion
 from legible.play import Experiences
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import RandomForestClassifier
 
 TREES, LEAST_IN_LEAF, SHUFFLES = 50, 5, 2
 MOST_LEARNED, MOST_JUDGED, HELD_OUT = 20_000, 4_000, 0.25
@@ -46,6 +49,8 @@ def surrogate_importance(
         imp(+, a, f) is the mean loss of a's predicted probability where a was taken, imp(−, a, f) the mean gain of it
         where a rule against a would hold, when the values of f are shuffled.
     """
+    from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415 (it takes half a second, and few need it)
+
     space = experiences.space
     seen = np.arange(len(space)) if columns is None else np.asarray(columns)
     learned, judged = _split(experiences, rows, rng)

@@ -20,7 +20,6 @@ from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.guidance.kernel import guide_scores
 from legible.hypotheses import DecisionGains, Hypotheses, SourceInput, generalised, register_source
-from legible.mining.ripper import RipperClassifier
 from legible.relations import MetamorphicRelation, map_states
 from legible.rules import CompiledRules, Condition, Rule, RuleSet
 
@@ -133,6 +132,8 @@ def _with_images(
 def _rules(examples: _Examples, space: FeatureSpace, choice: int, polarity: Any, seed: int) -> list[Rule]:
     if min(examples.positive.sum(), (~examples.positive).sum()) < FEWEST_EXAMPLES:
         return []
+    from legible.mining.ripper import RipperClassifier  # noqa: PLC0415 (scikit-learn takes half a second)
+
     usual = float(np.median(examples.stakes[examples.stakes > 0]))
     times = np.clip(np.ceil(examples.stakes / usual), 1, MOST_WEIGHT).astype(np.int64)
     classifier = RipperClassifier(
