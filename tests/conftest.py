@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 from collections import Counter
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 from syrupy.extensions.amber import AmberSnapshotExtension
+
+from legible.play import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,6 +57,31 @@ def raises_saved(snapshot: SnapshotAssertion) -> Callable[..., Any]:
         assert str(caught.value) == snapshot
 
     return check
+
+
+@pytest.fixture(scope="session")
+def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network for the mirror world that has a known flaw."""
+    from flawed_network import save_flawed_network
+
+    with one_thread():
+        return save_flawed_network(tmp_path_factory.mktemp("policy") / "mirror.safetensors")
+
+
+@pytest.fixture(scope="session")
+def finished_study(policy_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the small study with all its steps done; tests that change it take `study_copy`."""
+    from small_studies import small_study
+
+    folder = tmp_path_factory.mktemp("finished") / "s"
+    small_study(folder, policy_file).run()
+    return folder
+
+
+@pytest.fixture
+def study_copy(finished_study: Path, tmp_path: Path) -> Path:
+    """A copy of the finished study."""
+    return shutil.copytree(finished_study, tmp_path / "s")
 
 
 HOW_TO_ENABLE = {

@@ -11,92 +11,67 @@ import numpy as np
 import pytest
 
 import mirror_world
-from flawed_network import save_flawed_network
 from legible.engines import InProcess
-from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation.units import Setup, Unit, unit_key
 from legible.rules import RuleSet, parse_rule
-from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
+from legible.settings import PlaySettings
 from legible.study import Study
+from small_studies import SETTINGS, WORLD
 from unfinished import forget_results
-
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
-SETTINGS = StudySettings(
-    sources="mined,yours",
-    episodes=40,
-    mining=MiningSettings(lime_samples=200),
-    play=PlaySettings(batch=8, unit_episodes=40),
-    evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
-    improvement=ImprovementSettings(episodes=40, final_episodes=40),
-)
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("finished")
-    policy = save_flawed_network(folder / "policy.safetensors")
-    Study(folder / "s", WORLD, policy, relations=mirror_world.mirror(), settings=SETTINGS, engine=InProcess()).improve()
-    return folder / "s"
-
-
-@pytest.fixture
-def copied(finished, tmp_path) -> Path:
-    shutil.copytree(finished, tmp_path / "s")
-    return tmp_path / "s"
 
 
 def open_again(folder: Path) -> Study:
     return Study.open(folder, trust=True, engine=InProcess())
 
 
-def test_two_unit_files_that_changed_places_are_noticed(copied) -> None:
-    one, two = sorted((copied / "units").glob("*.npz"))[:2]
+def test_two_unit_files_that_changed_places_are_noticed(study_copy) -> None:
+    one, two = sorted((study_copy / "units").glob("*.npz"))[:2]
     first, second = one.read_bytes(), two.read_bytes()
     one.write_bytes(second)
     two.write_bytes(first)
     with pytest.raises(LegibleError, match=r"\.npz: belongs elsewhere"):
-        open_again(forget_results(copied)).improve()
+        open_again(forget_results(study_copy)).run()
 
 
 @pytest.mark.parametrize("name", ["experiences.npz", "mining.npz"])
-def test_files_of_another_study_are_noticed(copied, tmp_path, name) -> None:
-    policy = copied / "policy.safetensors"
+def test_files_of_another_study_are_noticed(study_copy, tmp_path, name) -> None:
+    policy = study_copy / "policy.safetensors"
     other = Study(tmp_path / "other", WORLD, policy, settings=SETTINGS, seed=1, engine=InProcess(), relations=())
     other.mine()
-    shutil.copy(tmp_path / "other" / name, copied / name)
+    shutil.copy(tmp_path / "other" / name, study_copy / name)
     with pytest.raises(LegibleError, match=rf"{name}: belongs elsewhere"):
-        open_again(copied).read(name.removesuffix(".npz"))
+        open_again(study_copy).read(name.removesuffix(".npz"))
 
 
 @pytest.mark.parametrize("name", ["study.json", "policy.safetensors", "relations/00-given.toml"])
-def test_every_file_of_the_inputs_is_checked(copied, name) -> None:
-    path = copied / name
+def test_every_file_of_the_inputs_is_checked(study_copy, name) -> None:
+    path = study_copy / name
     content = bytearray(path.read_bytes())
     place = content.rindex(b"1") if name == "study.json" else len(content) - 3
     content[place] ^= 1
     path.write_bytes(content)
     with pytest.raises(LegibleError, match=rf"{Path(name).name}: is damaged"):
-        open_again(copied)
+        open_again(study_copy)
 
 
-def test_values_that_were_changed_in_a_unit_are_noticed(copied) -> None:
-    victim = next((copied / "units").glob("*.npz"))
+def test_values_that_were_changed_in_a_unit_are_noticed(study_copy) -> None:
+    victim = next((study_copy / "units").glob("*.npz"))
     with np.load(victim) as data:
         arrays = dict(data)
     arrays["returns"] = arrays["returns"] + 1.0
     np.savez_compressed(victim, **arrays)  # a whole file, with its old checksum
     with pytest.raises(LegibleError, match=r"is damaged \(its content is"):
-        open_again(forget_results(copied)).improve()
+        open_again(forget_results(study_copy)).run()
 
 
 @pytest.mark.parametrize("schema", [2, 99, "x"])
-def test_another_schema_is_refused(copied, schema, raises_saved) -> None:
-    document = json.loads((copied / "study.json").read_text())
+def test_another_schema_is_refused(study_copy, schema, raises_saved) -> None:
+    document = json.loads((study_copy / "study.json").read_text())
     del document["_key"], document["_checksum"]
-    (copied / "study.json").write_text(json.dumps({**document, "schema": schema}))
+    (study_copy / "study.json").write_text(json.dumps({**document, "schema": schema}))
     with raises_saved(LegibleError):
-        open_again(copied)
+        open_again(study_copy)
 
 
 def test_attributes_only_read(tmp_path) -> None:

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 import mirror_world
-from flawed_network import save_flawed_network
 from legible import LegibleError, Study, load_policy, mend
 from legible.engines import InProcess
 from legible.files import DamagedFileError, write_json
-from legible.play import one_thread
 from legible.policies import NetworkPolicy
 from legible.report import write_report
 from legible.report.rounds import write_rounds
@@ -41,12 +39,6 @@ SETTINGS = StudySettings(
 LEARNING = DistillationSettings(
     rounds=2, episodes=24, steps=100, batch=64, learning_rate=2e-3, check_episodes=40, final_episodes=60
 )
-
-
-@pytest.fixture(scope="module")
-def policy_file(tmp_path_factory) -> Path:
-    with one_thread():
-        return save_flawed_network(tmp_path_factory.mktemp("policy") / "mirror.safetensors")
 
 
 def mended(folder: Path, policy: object, **changes: object):

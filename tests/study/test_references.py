@@ -8,7 +8,6 @@ import pytest
 
 import mirror_world
 from braking_world import braking_in_the_dark
-from flawed_network import save_flawed_network
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
@@ -36,11 +35,6 @@ SETTINGS = StudySettings(
     improvement=ImprovementSettings(episodes=20, final_episodes=30),
     references=ReferenceSettings(episodes=20, quoted=1),
 )
-
-
-@pytest.fixture(scope="module")
-def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_flawed_network(tmp_path_factory.mktemp("policy") / "mirror.safetensors")
 
 
 def mirror_study(folder: Path, policy: Path, **changes: object) -> Study:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import mirror_world
-from flawed_network import save_flawed_network
 from legible.engines import InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
@@ -21,40 +20,11 @@ from legible.evaluation.units import UnitResult
 from legible.guidance import GuidedPolicy
 from legible.mining import Mining
 from legible.policies import Policy, load_policy
-from legible.settings import (
-    BaselineSettings,
-    EvaluationSettings,
-    ImprovementSettings,
-    MiningSettings,
-    PlaySettings,
-    ReferenceSettings,
-    StudySettings,
-)
 from legible.study import Study, UnitFiles, fingerprint, fingerprint_of
 from legible.study.fingerprint import is_same_behaviour
+from small_studies import SETTINGS, WORLD
+from small_studies import small_study as study
 from unfinished import forget_results
-
-SETTINGS = StudySettings(
-    sources="mined,yours",
-    episodes=60,
-    mining=MiningSettings(lime_states=10, lime_samples=200),
-    play=PlaySettings(batch=8, unit_episodes=40),
-    evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
-    improvement=ImprovementSettings(episodes=40, final_episodes=40),
-    references=ReferenceSettings(episodes=20),
-    baselines=BaselineSettings(random_tests=3),
-)
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
-
-
-@pytest.fixture(scope="module")
-def policy_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_flawed_network(tmp_path_factory.mktemp("policy") / "mirror.safetensors")
-
-
-def study(folder: Path, policy: object, **changes: object) -> Study:
-    arguments = {"relations": mirror_world.mirror(), "settings": SETTINGS, "engine": InProcess(), **changes}
-    return Study(folder, WORLD, policy, **arguments)
 
 
 def outcome(made: Study) -> dict[str, object]:
@@ -91,17 +61,17 @@ def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
         made.play_baseline("luck")
 
 
-def test_a_second_run_plays_nothing_and_says_the_same(tmp_path, policy_file, monkeypatch) -> None:
-    first = outcome(study(tmp_path, policy_file))
+def test_a_second_run_plays_nothing_and_says_the_same(study_copy, policy_file, monkeypatch) -> None:
+    first = outcome(study(forget_results(study_copy), policy_file))
     monkeypatch.setattr("legible.evaluation.units.play_in_slots", None)
     monkeypatch.setattr("legible.study.collecting.collect_unit", None)
     monkeypatch.setattr("legible.study.steps.mine", None)
-    assert outcome(study(tmp_path, policy_file)) == first
+    assert outcome(study(study_copy, policy_file)) == first
 
 
 @pytest.mark.slow
-def test_one_process_and_two_give_the_same_bits(tmp_path, policy_file) -> None:
-    inline = outcome(study(tmp_path / "inline", policy_file))
+def test_one_process_and_two_give_the_same_bits(tmp_path, study_copy, policy_file) -> None:
+    inline = outcome(study(study_copy, policy_file))
     with LocalProcesses(2) as engine:
         assert outcome(study(tmp_path / "two", policy_file, engine=engine)) == inline
 
@@ -301,26 +271,23 @@ def test_two_processes_do_not_work_in_one_folder(tmp_path, policy_file) -> None:
         study(tmp_path, policy_file).collect()
 
 
-def test_a_damaged_unit_is_named(tmp_path, policy_file) -> None:
-    made = study(tmp_path, policy_file)
-    made.improve()
-    victim = next((tmp_path / "units").glob("*.npz"))
+def test_a_damaged_unit_is_named(study_copy, policy_file) -> None:
+    expected = outcome(study(study_copy, policy_file))
+    victim = next((study_copy / "units").glob("*.npz"))
     victim.write_bytes(b"half of it")
-    expected = outcome(made)
     with pytest.raises(LegibleError, match=rf"{victim.name}: is damaged .*delete it"):
-        outcome(study(forget_results(tmp_path), policy_file))
+        outcome(study(forget_results(study_copy), policy_file))
     victim.unlink()
-    assert outcome(study(forget_results(tmp_path), policy_file)) == expected
+    assert outcome(study(forget_results(study_copy), policy_file)) == expected
 
 
 @pytest.mark.parametrize(
     ("name", "message"), [("study.json", "is damaged"), ("mining.npz", "delete it"), ("experiences.npz", "damaged")]
 )
-def test_damaged_files_are_named(tmp_path, policy_file, name, message) -> None:
-    assert study(tmp_path, policy_file).mine()
-    (tmp_path / name).write_bytes(b"half of it")
+def test_damaged_files_are_named(study_copy, policy_file, name, message) -> None:
+    (study_copy / name).write_bytes(b"half of it")
     with pytest.raises(LegibleError, match=rf"{name}: .*{message}"):
-        study(tmp_path, policy_file).read(name.split(".")[0] if name != "study.json" else "mining")
+        study(study_copy, policy_file).read(name.split(".")[0] if name != "study.json" else "mining")
 
 
 def test_a_missing_relations_file_is_named(tmp_path, policy_file, raises_saved) -> None:
@@ -378,12 +345,12 @@ def rounding_otherwise(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     monkeypatch.setattr(fingerprint, "_answers", elsewhere)
 
 
-def test_a_study_goes_on_where_the_last_digits_differ(tmp_path, policy_file, monkeypatch) -> None:
-    first = outcome(study(tmp_path, policy_file))
+def test_a_study_goes_on_where_the_last_digits_differ(study_copy, policy_file, monkeypatch) -> None:
+    first = outcome(study(study_copy, policy_file))
     monkeypatch.setattr("legible.evaluation.units.play_in_slots", None)  # nothing is played again
     monkeypatch.setattr("legible.study.collecting.collect_unit", None)
     rounding_otherwise(monkeypatch, 1e-6)
-    made = study(tmp_path, policy_file)
+    made = study(study_copy, policy_file)
     assert made.fingerprint != fingerprint_of(load_policy(policy_file), WORLD)
     assert outcome(made) == first
 
