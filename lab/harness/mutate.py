@@ -7,6 +7,9 @@
 Every worker has a copy of the sources, so that the tree itself never changes. numba's cache does not notice a change in
 another module, so the cached kernels of everything that imports the changed module go, too.
 
+That is why this is no job for mutmut, which leaves decorated functions alone (all compiled kernels), or cosmic-ray,
+which changes sources in place and knows nothing of numba's cache: with both, errors in kernels go unnoticed.
+
 ``equivalent_mutants.toml`` lists mutants that change nothing, each with the reason; they are not counted. Its entries
 have the keys ``module``, ``text``, ``before``, ``after``, ``why`` and, where a module has several such, ``which``.
 """
