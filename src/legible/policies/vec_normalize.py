@@ -106,7 +106,7 @@ def _of_running_mean(file: Path, attributes: Mapping[str, Any], statistics: Any)
         return Normalisation(mean, var, epsilon.item(), clip.item(), source=str(file))
     except KeyError as error:
         raise PolicyError(f"{file}: this VecNormalize has no {error.args[0]}") from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise PolicyError(f"{file}: the statistics of this VecNormalize cannot be read: {error}") from error
     except PolicyError as error:
         raise PolicyError(f"{file}: {error}") from error

@@ -13,7 +13,7 @@ from legible.policies.registry import LoadOptions, PolicyReader
 from legible.policies.rl_zoo import ENVIRONMENT_NEEDS, Training, find_training
 from legible.policies.sb3.archive import read_contents
 from legible.policies.sb3.description import ALGORITHMS, checked_algorithm, trained_normalised
-from legible.policies.sb3.zip_policy import Answers, read_sb3_zip
+from legible.policies.sb3.zip_policy import read_sb3_zip
 
 if TYPE_CHECKING:
     from legible.policies.normalising import NormalisablePolicy
@@ -48,12 +48,12 @@ def read_trained(path: Path, options: LoadOptions, training: Training | None) ->
 
         options.refuse("a trusted zip", "activation", "encoding")
         model, trained_so = load_trusted_zip(path, algorithm)
-        policy = normalised_file(policy_of_model(model), path, options, trained_so=trained_so, frames=frames)
+        policy = policy_of_model(model)
     else:
         contents = read_contents(path)
-        answers = Answers(algorithm, options.activation, options.encoding, options.n_actions)
         trained_so = trained_normalised(contents)
-        policy = normalised_file(read_sb3_zip(contents, answers), path, options, trained_so=trained_so, frames=frames)
+        policy = read_sb3_zip(contents, algorithm, options)
+    policy = normalised_file(policy, path, options, trained_so=trained_so, frames=frames)
     return policy if training is None else _with_needs(policy, training, path, options)
 
 
