@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from legible.imports import optional_package
+from legible.policies.environment_ids import trained_environment
 from legible.policies.protocol import PolicyError
 
 ENVIRONMENT_NEEDS = "environment_needs"
@@ -92,9 +93,8 @@ def policy_in_folder(folder: Path) -> Path:
         When there is none, or several that could be meant.
     """
     found = sorted(path for path in folder.glob("*.zip") if not path.name.startswith("train_eval"))
-    environment = re.sub(r"_\d+$", "", folder.resolve().name)
     for path in found:
-        if path.stem == environment:
+        if path.stem == trained_environment(folder):
             return path
     if len(found) == 1:
         return found[0]
@@ -140,8 +140,8 @@ def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | No
         raise PolicyError(f"{folder}: the arguments of the environment are no table")
     calls = [*_wrapper_calls(config.get("env_wrapper")), *_wrapper_calls(config.get("vec_env_wrapper"))]
     return Training(
-        env_id=_text(args.get("env")),
-        algorithm=_text(args.get("algo")),
+        env_id=args["env"] if isinstance(args.get("env"), str) else None,
+        algorithm=args["algo"] if isinstance(args.get("algo"), str) else None,
         env_arguments={str(name): value for name, value in arguments.items()},
         wrappers=tuple(calls),
         frame_stack=max(_whole(config.get("frame_stack")) or 1, 1),
@@ -152,8 +152,11 @@ def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | No
 
 
 def _files_folder(folder: Path) -> Path | None:
-    environment = re.sub(r"_\d+$", "", folder.resolve().name)
-    for place in (folder, folder / environment, *sorted(path for path in folder.iterdir() if path.is_dir())):
+    for place in (
+        folder,
+        folder / trained_environment(folder),
+        *sorted(path for path in folder.iterdir() if path.is_dir()),
+    ):
         if any((place / name).is_file() for name in _FILES[:2]):
             return place
     return None
@@ -162,8 +165,7 @@ def _files_folder(folder: Path) -> Path | None:
 def _own_files_folder(policy_path: Path) -> Path | None:
     """Return the folder with the zoo's files of one policy; other programs have a config.yml, too."""
     folder = policy_path.parent
-    environment = re.sub(r"_\d+$", "", folder.resolve().name)
-    for place in (folder, folder / policy_path.stem, folder / environment):
+    for place in (folder, folder / policy_path.stem, folder / trained_environment(folder)):
         if (place / "args.yml").is_file() or _is_of_the_zoo(place / "config.yml"):
             return place
     return None
@@ -236,10 +238,6 @@ def _is_normalised(written: Any) -> bool:
     if isinstance(written, dict):
         return bool(written.get("norm_obs", True))
     return bool(written)
-
-
-def _text(written: Any) -> str | None:
-    return written if isinstance(written, str) else None
 
 
 def _whole(written: Any) -> int | None:
