@@ -93,8 +93,6 @@ def read_pickle(raw: bytes, whose: str, is_known: Callable[[str], bool]) -> Any:
         raise PolicyError(f"{whose}: {len(raw)} bytes are more than a file of this kind has")
     try:
         return _Machine(whose, is_known).run(raw)
-    except PolicyError:
-        raise
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise PolicyError(f"{whose}: this is no pickle, or a damaged one ({error})") from error
 

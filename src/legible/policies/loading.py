@@ -131,7 +131,13 @@ def load_policy(
     )
     found = located(source)
     policy = find_reader(found).read(found, options)
-    _check_widths(policy, options, str(found) if isinstance(found, str | Path) else "the policy")
+    whose = str(found) if isinstance(found, str | Path) else "the policy"
+    if n_features is not None and policy.n_features not in (None, n_features):
+        raise PolicyError(
+            f"{whose}: it reads observations of {policy.n_features} features, but {n_features} were asked for"
+        )
+    if n_actions is not None and policy.n_actions != n_actions:
+        raise PolicyError(f"{whose}: it has {policy.n_actions} actions, but {n_actions} were asked for")
     return policy
 
 
@@ -149,12 +155,3 @@ def located(source: Any) -> Any:
     if path.is_file() and not path.stat().st_size:
         raise PolicyError(f"{path}: the file is empty")
     return path
-
-
-def _check_widths(policy: Policy, options: LoadOptions, whose: str) -> None:
-    if options.n_features is not None and policy.n_features not in (None, options.n_features):
-        raise PolicyError(
-            f"{whose}: it reads observations of {policy.n_features} features, but {options.n_features} were asked for"
-        )
-    if options.n_actions is not None and policy.n_actions != options.n_actions:
-        raise PolicyError(f"{whose}: it has {policy.n_actions} actions, but {options.n_actions} were asked for")

@@ -152,8 +152,6 @@ def read_policy_file(path: Path, *, activation: Activation | None = None) -> Net
                 if "actor" in document
                 else _network_of(path, tensors, document, activation)
             )
-    except PolicyError:
-        raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise PolicyError(
             f"{path}: its description is incomplete or malformed ({type(error).__name__}: {str(error)[:200]})"

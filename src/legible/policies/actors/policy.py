@@ -44,7 +44,7 @@ class ActorPolicy:
     normalisation
         Statistics to normalise observations with before anything else; by entry for dictionaries.
     env_id
-        The environment that the policy was made for, None when nobody said.
+        The environment that the policy was made for, None when it is not known.
     metadata
         Anything else worth keeping.
     """
