@@ -182,7 +182,7 @@ def _actor(parts: list[Layer | nn.Module], said: Architecture, width: int, path:
     pictures = spaces.Box(0, 255, shape, np.uint8) if said.divide_by != 1.0 else spaces.Box(-np.inf, np.inf, shape)
     policy = ActorPolicy(pictures, actions, extractor, nn.Identity(), head, squashed=said.squashed, scale_images=False)
     try:
-        policy.predict(np.zeros((1, *shape), pictures.dtype))
+        policy.try_once()
     except RuntimeError as error:
         raise PolicyError(f"{path}: the tensors do not fit each other or observations of shape {shape}") from error
     return policy

@@ -35,8 +35,8 @@ class Head(Protocol):
         ...
 
 
-class QValues(nn.Module):
-    """A value for each action; the best is taken."""
+class _OfNet(nn.Module):
+    """A head that is one network: nothing is drawn, and no choice ruled out."""
 
     stochastic = False
     maskable = False
@@ -44,6 +44,10 @@ class QValues(nn.Module):
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
         self.net = net
+
+
+class QValues(_OfNet):
+    """A value for each action; the best is taken."""
 
     def scores(self, latent: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:  # noqa: ARG002 (as the others)
         """Return the values."""
@@ -89,15 +93,10 @@ class Categories(nn.Module):
         return chosen[0] if self.single else torch.stack(chosen, dim=1)
 
 
-class Bits(nn.Module):
+class Bits(_OfNet):
     """Yes or no, several at once."""
 
     stochastic = True
-    maskable = False
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
 
     def scores(self, latent: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:  # noqa: ARG002 (as the others)
         """Return the log-probabilities of no and yes, one question after another."""
@@ -165,19 +164,15 @@ class Gaussian(nn.Module):
         written = self.get_buffer("log_std")
         if not self.state_dependent:
             return written.exp()
-        std = _expln(written) if self.use_expln else written.exp()
+        std = written.exp()
+        if self.use_expln:  # like the exponential below zero and like the logarithm above
+            above = ((written * (written > 0) + 1e-6).log1p() + 1.0) * (written > 0)
+            std = std * (written <= 0) + above
         return ((latent**2) @ (std**2) + 1e-6).sqrt()
 
 
-class Certain(nn.Module):
+class Certain(_OfNet):
     """Continuous actions that come straight from the network."""
-
-    stochastic = False
-    maskable = False
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
 
     def forward(
         self,
@@ -202,10 +197,3 @@ def _choice(log_probabilities: torch.Tensor, rng: np.random.Generator | None) ->
     shares = likely.double().cumsum(dim=1)
     drawn = torch.from_numpy(rng.random(len(shares)))[:, None] * shares[:, -1:]
     return (shares > drawn).int().argmax(dim=1)
-
-
-def _expln(log_std: torch.Tensor) -> torch.Tensor:
-    """Grow like the exponential below zero and like the logarithm above, as gSDE may be told to."""
-    below = log_std.exp() * (log_std <= 0)
-    above = ((log_std * (log_std > 0) + 1e-6).log1p() + 1.0) * (log_std > 0)
-    return below + above

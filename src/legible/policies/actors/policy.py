@@ -158,6 +158,13 @@ class ActorPolicy:
         actions = self._in_space(raw.reshape(-1, *(self.action_space.shape or ())))
         return (actions[0] if single else actions), state
 
+    def try_once(self) -> None:
+        """Act once on zeros: tensors that do not fit each other or the spaces raise an error."""
+        space = self.observation_space
+        parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
+        zeros = {key: np.zeros((1, *(part.shape or ())), part.dtype) for key, part in parts.items()}
+        self.predict(zeros if isinstance(space, spaces.Dict) else zeros[""])
+
     def _masks(self, action_masks: npt.ArrayLike | None, n_rows: int) -> torch.Tensor | None:
         if action_masks is None:
             return None

@@ -184,7 +184,7 @@ def _tried(
     **fields: Any,
 ) -> ActorPolicy:
     policy = ActorPolicy(observations, actions, extractor or Flatten(), body or nn.Identity(), head, **fields)
-    policy.predict(np.zeros((1, *observations.shape), observations.dtype))
+    policy.try_once()
     return policy
 
 

@@ -26,18 +26,17 @@ beside the policy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from gymnasium import spaces
 
-from legible.policies.activations import Activation
 from legible.policies.actors.policy import ActorPolicy
 from legible.policies.network import NetworkPolicy
 from legible.policies.protocol import PolicyError, ScoreKind, naming
 from legible.policies.registry import LoadOptions
 from legible.policies.sb3.actors import actor_policy
 from legible.policies.sb3.archive import Contents, read_tensors
-from legible.policies.sb3.description import DESIGNS, Algorithm, activation_of, algorithm_of, options_of
+from legible.policies.sb3.description import DESIGNS, Algorithm, Between, activation_of, algorithm_of, options_of
 from legible.policies.sb3.layers import Tensors, actor, average_quantiles, check_ends, q_network
 from legible.policies.sb3.spaces import encoding_of, has_plain_spaces, n_actions_of, space_of
 
@@ -91,7 +90,7 @@ def _plain(
     options: Mapping[str, Any],
     said: LoadOptions,
     tensors: Tensors,
-    activation: Activation | Literal["prelu"],
+    activation: Between,
     metadata: dict[str, Any],
 ) -> NetworkPolicy:
     n_actions = n_actions_of(contents, said.n_actions)
