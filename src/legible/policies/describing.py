@@ -46,7 +46,7 @@ class PolicyDescription:
     normalisation
         The file with the statistics of its observations; "in the file" when it brings them; None without any.
     training
-        What the RL Zoo's files beside it say.
+        What the RL Zoo's files next to it say.
     metadata
         Anything else that it says.
     """

@@ -61,7 +61,7 @@ def load_policy(
 
     What cannot be read is asked for (`UnclearPolicyError` names the argument), and what contradicts the file is an
     error; nothing is guessed. The zip of a DQN or QR-DQN cannot say that the policy was trained behind
-    ``VecNormalize``: keep the statistics beside it.
+    ``VecNormalize``: keep the statistics next to it.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def load_policy(
         ``torch.nn.ReLU``.
     normalisation
         Observation statistics: a `Normalisation`, or an ``.npz`` or ``.toml`` file, or the ``.pkl`` of a
-        ``VecNormalize``, which is not unpickled. By default those that lie beside the file:
-        ``driver.normalisation.npz`` beside ``driver.zip``, or ``vecnormalize.pkl`` where Stable-Baselines3 and the RL
+        ``VecNormalize``, which is not unpickled. By default those that lie next to the file:
+        ``driver.normalisation.npz`` next to ``driver.zip``, or ``vecnormalize.pkl`` where Stable-Baselines3 and the RL
         Zoo put it. ``"none"`` says that there are none. The policy's ``normalisation.source`` says which file it is.
     encoding
         The observation encoding, when the file does not say it: ``Plain(69)`` or ``OneHot((3, 4))``.
@@ -90,7 +90,7 @@ def load_policy(
         `n_actions` is needed, or `n_features` to find it out.
     architecture
         TOML file that says which network the tensors of a plain PyTorch file are (`legible.policies.architecture`); by
-        default the one of the same name beside it.
+        default the one of the same name next to it.
     typed
         The person named this source, it did not come out of a file: then it may be code itself, a TorchScript file or
         ``module:function``.

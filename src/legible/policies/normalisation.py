@@ -2,7 +2,7 @@
 
 The formula is Stable-Baselines3's ``VecNormalize``: ``clip((observation - mean) / sqrt(var + epsilon), ±clip)``.
 
-Statistics lie beside the policy under a fixed name, where they are found: those of ``driver.zip`` or
+Statistics lie next to the policy under a fixed name, where they are found: those of ``driver.zip`` or
 ``driver.safetensors`` are ``driver.normalisation.npz`` or ``driver.normalisation.toml``. Both hold ``mean`` and ``var``
 (one number a feature), ``epsilon`` and ``clip``:
 
@@ -34,7 +34,7 @@ from legible.policies.protocol import Observations, PolicyError, naming
 from legible.policies.unpacking import check_member
 
 SUFFIXES = (".normalisation.npz", ".normalisation.toml")
-"""What replaces the policy's suffix in the name of the statistics beside it."""
+"""What replaces the policy's suffix in the name of the statistics next to it."""
 
 _FIELDS = ("mean", "var", "epsilon", "clip")
 _MOST_TOML_BYTES = 16 * 2**20
@@ -111,7 +111,7 @@ class Normalisation:
 
 
 def find_normalisation(policy_path: Path) -> Path | None:
-    """Return the statistics that lie beside a policy under the documented name, None when there are none.
+    """Return the statistics that lie next to a policy under the documented name, None when there are none.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def load_normalisation(path: str | os.PathLike[str]) -> Normalisation | Mapping[
 def save_normalisation(normalisation: Normalisation, path: str | os.PathLike[str]) -> Path:
     """Write statistics to an ``.npz`` or ``.toml`` file, whole or not at all, and return its path.
 
-    Both keep every bit. To be found beside a policy the name must be the policy's, with one of `SUFFIXES`.
+    Both keep every bit. To be found next to a policy the name must be the policy's, with one of `SUFFIXES`.
     """
     file = Path(path)
     if file.suffix.lower() == ".npz":
@@ -187,7 +187,7 @@ def convert_vec_normalize(pickled: str | os.PathLike[str], destination: str | os
     pickled
         The ``.pkl`` file that ``VecNormalize.save`` wrote.
     destination
-        Where the statistics go, such as ``driver.normalisation.npz`` beside ``driver.zip``.
+        Where the statistics go, such as ``driver.normalisation.npz`` next to ``driver.zip``.
     """
     statistics = load_normalisation(pickled)
     if statistics is None:

@@ -2,7 +2,7 @@
 
 - `said_normalisation`: the statistics that the caller named.
 - `normalised`: a policy with its own statistics, or with those that were named; both must agree.
-- `normalised_file`: a policy from a file, with what was named or what lies beside the file.
+- `normalised_file`: a policy from a file, with what was named or what lies next to the file.
 - `frame_padding`: what stands for observations before the first where single ones are normalised and then stacked.
 """
 
@@ -50,7 +50,7 @@ def said_normalisation(options: LoadOptions) -> Statistics | None:
 def normalised_file(
     policy: NormalisablePolicy, path: Path, options: LoadOptions, *, trained_so: bool | None, frames: int = 1
 ) -> NormalisablePolicy:
-    """Give a policy from a file the statistics that were passed, or those that lie beside it.
+    """Give a policy from a file the statistics that were passed, or those that lie next to it.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def find_vec_normalize(policy_path: Path) -> Path | None:
     """Return the pickled ``VecNormalize`` of a policy, or None when there is none.
 
     In this order: that of the same checkpoint (``rl_model_vecnormalize_100_steps.pkl`` of ``rl_model_100_steps.zip``),
-    ``driver_vecnormalize.pkl`` of ``driver.zip``, ``vecnormalize.pkl`` beside it, and ``vecnormalize.pkl`` in the
+    ``driver_vecnormalize.pkl`` of ``driver.zip``, ``vecnormalize.pkl`` next to it, and ``vecnormalize.pkl`` in the
     folder of the policy's or of the environment's name, as the RL Zoo has it:
     ``CartPole-v1_1/CartPole-v1/vecnormalize.pkl`` for ``CartPole-v1_1/best_model.zip``. ``vec_normalize.pkl`` is as
     good.

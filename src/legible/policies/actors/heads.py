@@ -9,11 +9,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
 from torch import nn
+
+Rng: TypeAlias = np.random.Generator | None
+Masks: TypeAlias = torch.Tensor | None
 
 _MASKED = -1e8
 # Stable-Baselines3's number for the logit of an action that is ruled out.
@@ -28,9 +31,7 @@ class Head(Protocol):
     stochastic: bool
     maskable: bool
 
-    def __call__(
-        self, latent: torch.Tensor, rng: np.random.Generator | None, masks: torch.Tensor | None
-    ) -> torch.Tensor:
+    def __call__(self, latent: torch.Tensor, rng: Rng, masks: Masks) -> torch.Tensor:
         """Return the actions for what the last hidden layer gives: the most likely ones, or drawn with `rng`."""
         ...
 
@@ -49,17 +50,12 @@ class _OfNet(nn.Module):
 class QValues(_OfNet):
     """A value for each action; the best is taken."""
 
-    def scores(self, latent: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:  # noqa: ARG002 (as the others)
+    def scores(self, latent: torch.Tensor, _masks: Masks) -> torch.Tensor:
         """Return the values."""
         values: torch.Tensor = self.net(latent)
         return values
 
-    def forward(
-        self,
-        latent: torch.Tensor,
-        rng: np.random.Generator | None,  # noqa: ARG002 (as the others)
-        masks: torch.Tensor | None,
-    ) -> torch.Tensor:
+    def forward(self, latent: torch.Tensor, _rng: Rng, masks: Masks) -> torch.Tensor:
         """Return the best actions."""
         return self.scores(latent, masks).argmax(dim=1)
 
@@ -73,11 +69,11 @@ class Categories(nn.Module):
         super().__init__()
         self.net, self.sizes, self.single, self.maskable = net, sizes, single, maskable
 
-    def scores(self, latent: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:
+    def scores(self, latent: torch.Tensor, masks: Masks) -> torch.Tensor:
         """Return the log-probabilities of a single choice; of several, one after another."""
         return torch.cat(self._log_probabilities(latent, masks), dim=1)
 
-    def _log_probabilities(self, latent: torch.Tensor, masks: torch.Tensor | None) -> list[torch.Tensor]:
+    def _log_probabilities(self, latent: torch.Tensor, masks: Masks) -> list[torch.Tensor]:
         parts = list(torch.split(self.net(latent), list(self.sizes), dim=1))
         if masks is not None:
             allowed = torch.split(masks.reshape(len(latent), sum(self.sizes)), list(self.sizes), dim=1)
@@ -85,9 +81,7 @@ class Categories(nn.Module):
             parts = [part.where(mask, part.new_tensor(_MASKED)) for part, mask in zip(normal, allowed, strict=True)]
         return [_normalised(logits) for logits in parts]
 
-    def forward(
-        self, latent: torch.Tensor, rng: np.random.Generator | None, masks: torch.Tensor | None
-    ) -> torch.Tensor:
+    def forward(self, latent: torch.Tensor, rng: Rng, masks: Masks) -> torch.Tensor:
         """Return the most likely choices, or draw them."""
         chosen = [_choice(part, rng) for part in self._log_probabilities(latent, masks)]
         return chosen[0] if self.single else torch.stack(chosen, dim=1)
@@ -98,17 +92,12 @@ class Bits(_OfNet):
 
     stochastic = True
 
-    def scores(self, latent: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:  # noqa: ARG002 (as the others)
+    def scores(self, latent: torch.Tensor, _masks: Masks) -> torch.Tensor:
         """Return the log-probabilities of no and yes, one question after another."""
         logits = self.net(latent)
         return torch.stack([nn.functional.logsigmoid(-logits), nn.functional.logsigmoid(logits)], dim=2).flatten(1)
 
-    def forward(
-        self,
-        latent: torch.Tensor,
-        rng: np.random.Generator | None,
-        masks: torch.Tensor | None,  # noqa: ARG002 (as the others)
-    ) -> torch.Tensor:
+    def forward(self, latent: torch.Tensor, rng: Rng, _masks: Masks) -> torch.Tensor:
         """Return the more likely answers, or draw them."""
         likely = self.net(latent).sigmoid()
         if rng is None:
@@ -144,12 +133,7 @@ class Gaussian(nn.Module):
             self.log_std_net = None
             self.register_buffer("log_std", log_std)
 
-    def forward(
-        self,
-        latent: torch.Tensor,
-        rng: np.random.Generator | None,
-        masks: torch.Tensor | None,  # noqa: ARG002 (as the others)
-    ) -> torch.Tensor:
+    def forward(self, latent: torch.Tensor, rng: Rng, _masks: Masks) -> torch.Tensor:
         """Return the mean, or draw around it."""
         actions: torch.Tensor = self.mean(latent)
         if rng is not None:
@@ -174,12 +158,7 @@ class Gaussian(nn.Module):
 class Certain(_OfNet):
     """Continuous actions that come straight from the network."""
 
-    def forward(
-        self,
-        latent: torch.Tensor,
-        rng: np.random.Generator | None,  # noqa: ARG002 (as the others)
-        masks: torch.Tensor | None,  # noqa: ARG002 (as the others)
-    ) -> torch.Tensor:
+    def forward(self, latent: torch.Tensor, _rng: Rng, _masks: Masks) -> torch.Tensor:
         """Return the actions."""
         actions: torch.Tensor = self.net(latent)
         return actions
@@ -190,7 +169,7 @@ def _normalised(logits: torch.Tensor) -> torch.Tensor:
     return logits - logits.logsumexp(dim=-1, keepdim=True)
 
 
-def _choice(log_probabilities: torch.Tensor, rng: np.random.Generator | None) -> torch.Tensor:
+def _choice(log_probabilities: torch.Tensor, rng: Rng) -> torch.Tensor:
     likely = log_probabilities.softmax(dim=-1)
     if rng is None:
         return likely.argmax(dim=1)

@@ -70,10 +70,10 @@ def _policy_of(state: State, said: Mapping[str, Any], path: Path) -> NetworkPoli
         "metadata": {"library": "CleanRL", **metadata},
     }
     if "actor_mean.0.weight" in state:
-        net = sequence(_layers(state, "actor_mean", "tanh", path))
+        layers = _layers(state, "actor_mean", "tanh", path)
         log_std = torch.from_numpy(array_in(state, "actor_logstd", path).reshape(-1).copy())
-        head = Gaussian(net, log_std, squashed=False)
-        return _tried(_flat(state, "actor_mean.0"), _unbounded(len(log_std)), head, **named)
+        head = Gaussian(sequence(layers), log_std, squashed=False)
+        return _tried(_unbounded(layers[0].n_inputs), _unbounded(len(log_std)), head, **named)
     if "fc1.weight" in state:
         return _squashed_actor(state, path, named)
     if "actor.0.weight" in state:
@@ -92,7 +92,7 @@ def _policy_of(state: State, said: Mapping[str, Any], path: Path) -> NetworkPoli
     atoms = array_in(state, "atoms", path)
     actions = spaces.Discrete(layers[-1].n_outputs // len(atoms))
     values = QValues(nn.Sequential(sequence(layers), _ExpectedValue(atoms)))
-    return _tried(_flat(state, "network.0"), actions, values, **named)
+    return _tried(_unbounded(layers[0].n_inputs), actions, values, **named)
 
 
 def _squashed_actor(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy:
@@ -107,7 +107,7 @@ def _squashed_actor(state: State, path: Path, named: Mapping[str, Any]) -> Actor
         head = Gaussian(linear(mean.weight, mean.bias), spread, squashed=True)
     else:
         head = Certain(sequence([_layer(state, "fc_mu", "tanh", path)]))
-    return _tried(_flat(state, "fc1"), actions, head, body=sequence(hidden), squashed=True, **named)
+    return _tried(_unbounded(hidden[0].n_inputs), actions, head, body=sequence(hidden), squashed=True, **named)
 
 
 def _pictures(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy:
@@ -164,10 +164,6 @@ def _layers(state: State, prefix: str, activation: str, path: Path) -> tuple[Lay
     return tuple(
         _layer(state, f"{prefix}.{place}", "identity" if place == last else activation, path) for place in places
     )
-
-
-def _flat(state: State, first: str) -> spaces.Box:
-    return _unbounded(state[f"{first}.weight"].shape[1])
 
 
 def _unbounded(width: int) -> spaces.Box:

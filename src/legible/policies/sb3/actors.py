@@ -63,7 +63,7 @@ class _Builder:
         return lstm(taken)
 
     def actor_critic_head(self, space: spaces.Space[Any]) -> Head:
-        """Take the last layer of PPO and its relatives, and what stands beside it for continuous actions."""
+        """Take the last layer of PPO and its relatives, and what stands next to it for continuous actions."""
         net = linear(*self.tensors.linear("action_net"))
         maskable = self.algorithm == "MaskablePPO"
         if isinstance(space, spaces.Discrete):

@@ -1,6 +1,6 @@
 """The spaces of a zip of Stable-Baselines3, from old Gym's to today's Gymnasium's, without unpickling them.
 
-The text that stands beside the pickle of a space says its kind, shape and type. What it does not say exactly, bounds
+The text that stands next to the pickle of a space says its kind, shape and type. What it does not say exactly, bounds
 and the parts of a dictionary, is taken from the pickle, read as data (`legible.policies.inert_pickle`); if that cannot
 be read, from the text as far as it goes.
 

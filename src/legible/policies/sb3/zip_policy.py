@@ -20,7 +20,7 @@ zero. ``load_policy(..., trust=True)`` hands such a file to Stable-Baselines3's 
 
 A zip does not say whether the policy was trained behind ``VecNormalize``. That of PPO and A2C betrays it once they have
 been trained (``_last_original_obs`` is only set behind one), that of DQN and QR-DQN does not: keep the statistics
-beside the policy.
+next to the policy.
 """
 
 from __future__ import annotations
