@@ -29,6 +29,7 @@ MOST_BYTES = 64 * 2**20
 MOST_OPERATIONS = 200_000
 # Statistics of observations have about a thousand operations; a limit keeps bombs small.
 
+_MARK = object()  # where the arguments of an operation begin on the stack
 _NUMBER_TYPE = re.compile(r"[<>|=]?(b1|\?|[iu][1248]|f[248])")
 
 
@@ -66,10 +67,6 @@ class Record:
         if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
             state = {**(state[0] if isinstance(state[0], dict) else {}), **state[1]}  # of a class with slots
         return {key: value for key, value in state.items() if isinstance(key, str)} if isinstance(state, dict) else {}
-
-
-class _Mark:
-    """Where the arguments of an operation begin on the stack."""
 
 
 def read_pickle(raw: bytes, whose: str, is_known: Callable[[str], bool]) -> Any:
@@ -204,7 +201,7 @@ class _Machine:
             case "PROTO" | "FRAME":
                 pass
             case "MARK":
-                stack.append(_Mark())
+                stack.append(_MARK)
             case "POP":
                 stack.pop()
             case "POP_MARK":
@@ -270,13 +267,12 @@ class _Machine:
         return Named(name)
 
     def _since_mark(self) -> list[Any]:
-        marks = (number for number in range(len(self._stack) - 1, -1, -1) if isinstance(self._stack[number], _Mark))
-        place = next(marks, None)
-        if place is None:
-            raise ValueError("a list ends that did not begin")
-        taken = self._stack[place + 1 :]
-        del self._stack[place:]
-        return taken
+        for place in range(len(self._stack) - 1, -1, -1):
+            if self._stack[place] is _MARK:
+                taken = self._stack[place + 1 :]
+                del self._stack[place:]
+                return taken
+        raise ValueError("a list ends that did not begin")
 
     def _put_items(self, flat: list[Any]) -> None:
         target = self._stack[-1]

@@ -181,9 +181,18 @@ class ActorPolicy:
     ) -> tuple[torch.Tensor, State | None]:
         ready = normalised_batch(batch, self.normalisation)
         features = self.extractor(tensors_of(ready, self.observation_space, scale_images=self.scale_images))
-        if self.memory is not None:
-            features, state = _remember(self.memory, features, state, episode_start)
-        return self.body(features), state
+        memory = self.memory
+        if memory is None:
+            return self.body(features), state
+        if state is None:
+            hidden = cell = torch.zeros(memory.num_layers, len(features), memory.hidden_size)
+        else:
+            hidden, cell = (torch.tensor(np.asarray(part), dtype=torch.float32) for part in state)
+        if episode_start is not None:  # rows whose episode starts begin with nothing
+            kept = 1.0 - torch.tensor(np.asarray(episode_start), dtype=torch.float32).reshape(1, len(features), 1)
+            hidden, cell = hidden * kept, cell * kept
+        output, (hidden, cell) = memory(features[None], (hidden, cell))
+        return self.body(output[0]), (hidden.numpy(), cell.numpy())
 
     def _in_space(self, actions: npt.NDArray[Any]) -> npt.NDArray[Any]:
         space = self.action_space
@@ -193,19 +202,3 @@ class ActorPolicy:
             stretched: npt.NDArray[Any] = space.low + (0.5 * (actions + 1.0) * (space.high - space.low))
             return stretched
         return np.clip(actions, space.low, space.high)
-
-
-def _remember(
-    memory: nn.LSTM, features: torch.Tensor, state: State | None, episode_start: npt.ArrayLike | None
-) -> tuple[torch.Tensor, State]:
-    """Take one step of memory; rows whose episode starts begin with nothing."""
-    n_rows = len(features)
-    if state is None:
-        hidden = cell = torch.zeros(memory.num_layers, n_rows, memory.hidden_size)
-    else:
-        hidden, cell = (torch.tensor(np.asarray(part), dtype=torch.float32) for part in state)
-    if episode_start is not None:
-        kept = 1.0 - torch.tensor(np.asarray(episode_start), dtype=torch.float32).reshape(1, n_rows, 1)
-        hidden, cell = hidden * kept, cell * kept
-    output, (hidden, cell) = memory(features[None], (hidden, cell))
-    return output[0], (hidden.numpy(), cell.numpy())

@@ -1,7 +1,6 @@
 """From the tensors of a policy of Stable-Baselines3 to layers of a network.
 
 - `Tensors`: the tensors by name, each checked when it is taken.
-- `q_network`, `actor`: the layers of a kind of policy.
 - `hidden_layers`, `q_layers`: the layers of a sequence of modules.
 - `average_quantiles`, `average_layer`: the last layer of QR-DQN as one of Q-values.
 - `check_ends`: whether the layers fit each other and the spaces.
@@ -113,14 +112,6 @@ def hidden_layers(tensors: Tensors, prefix: str, activation: Between, last: int 
     return layers
 
 
-def q_network(tensors: Tensors, prefix: str, target: str, activation: Between) -> tuple[Layer, ...]:
-    """Take the layers of a network of Q-values or quantiles, which is all there is but for its `target`."""
-    tensors.drop(target)
-    layers = q_layers(tensors, prefix, activation)
-    tensors.finish()
-    return layers
-
-
 def q_layers(tensors: Tensors, prefix: str, activation: Between) -> tuple[Layer, ...]:
     """Take the layers of a sequence of modules that ends with a layer."""
     places = tensors.places(prefix)
@@ -135,17 +126,6 @@ def q_layers(tensors: Tensors, prefix: str, activation: Between) -> tuple[Layer,
         )
     head = Layer(*tensors.linear(f"{prefix}.{places[-1]}"))
     return (*hidden, head)
-
-
-def actor(tensors: Tensors, activation: Between) -> tuple[Layer, ...]:
-    """Take the layers of the actor of PPO, A2C or TRPO."""
-    tensors.drop("mlp_extractor.value_net.")
-    tensors.drop("value_net.")
-    shared = hidden_layers(tensors, "mlp_extractor.shared_net", activation)
-    own = hidden_layers(tensors, "mlp_extractor.policy_net", activation)
-    head = Layer(*tensors.linear("action_net"))
-    tensors.finish()
-    return (*shared, *own, head)
 
 
 def average_quantiles(

@@ -31,13 +31,13 @@ from typing import Any
 from gymnasium import spaces
 
 from legible.policies.actors.policy import ActorPolicy
-from legible.policies.network import NetworkPolicy
+from legible.policies.network import Layer, NetworkPolicy
 from legible.policies.protocol import PolicyError, ScoreKind, naming
 from legible.policies.registry import LoadOptions
 from legible.policies.sb3.actors import actor_policy
 from legible.policies.sb3.archive import Contents, read_tensors
 from legible.policies.sb3.description import DESIGNS, Algorithm, Between, activation_of, algorithm_of, options_of
-from legible.policies.sb3.layers import Tensors, actor, average_quantiles, check_ends, q_network
+from legible.policies.sb3.layers import Tensors, average_quantiles, check_ends, hidden_layers, q_layers
 from legible.policies.sb3.spaces import encoding_of, has_plain_spaces, n_actions_of, space_of
 
 _EXTRACTORS = ("", "pi_", "q_net.", "quantile_net.", "actor.")
@@ -95,17 +95,23 @@ def _plain(
 ) -> NetworkPolicy:
     n_actions = n_actions_of(contents, said.n_actions)
     encoding = encoding_of(contents, said.encoding)
-    if algorithm == "DQN":
-        layers = q_network(tensors, "q_net.q_net", "q_net_target.", activation)
-    elif algorithm == "QRDQN":
-        layers = q_network(tensors, "quantile_net.quantile_net", "quantile_net_target.", activation)
-        layers = average_quantiles(contents, options, layers, n_actions)
+    if DESIGNS[algorithm] == "values":
+        name = "q_net" if algorithm == "DQN" else "quantile_net"
+        tensors.drop(f"{name}_target.")
+        layers = q_layers(tensors, f"{name}.{name}", activation)
     elif algorithm == "ARS":
-        layers = q_network(tensors, "action_net", "?", activation)
+        layers = q_layers(tensors, "action_net", activation)
     elif DESIGNS[algorithm] == "actor-critic":
-        layers = actor(tensors, activation)
+        tensors.drop("mlp_extractor.value_net.")
+        tensors.drop("value_net.")
+        shared = hidden_layers(tensors, "mlp_extractor.shared_net", activation)
+        own = hidden_layers(tensors, "mlp_extractor.policy_net", activation)
+        layers = (*shared, *own, Layer(*tensors.linear("action_net")))
     else:
         contents.refuse(f"{algorithm} has continuous actions, but its action space is Discrete")
+    tensors.finish()
+    if algorithm == "QRDQN":
+        layers = average_quantiles(contents, options, layers, n_actions)
     check_ends(tensors, layers, encoding, n_actions)
     kind: ScoreKind = "log-probabilities" if DESIGNS[algorithm] == "actor-critic" else "values"
     return NetworkPolicy(layers, kind, encoding, metadata=metadata)
