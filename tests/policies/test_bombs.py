@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import subprocess
@@ -150,3 +151,46 @@ def test_activations_and_spaces_in_a_zip(refusal, saved):
 def test_statistics(refusal, saved, tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     refusal(saved("DQN"), tmp_path / name)
+
+
+def statistics_with(mean: bytes) -> bytes:
+    """Return a pickled VecNormalize whose mean is what these operations of a pickle make."""
+    running = (
+        b"cstable_baselines3.common.running_mean_std\nRunningMeanStd\n)\x81}U\x04mean" + mean + b"sU\x03varK\x01sb"
+    )
+    made = (
+        b"cstable_baselines3.common.vec_env.vec_normalize\nVecNormalize\n)\x81}U\x08norm_obs\x88sU\x07obs_rms" + running
+    )
+    return b"\x80\x04" + made + b"sU\x07epsilonK\x00sU\x08clip_obsK\x01sb."
+
+
+NESTED = b")" + b"\x85" * 150_000  # a tuple in a tuple in a tuple …
+SHARED = b")" + b"2\x86" * 60  # a pair of the same pair of the same pair …: 2 ** 60 of them to look at
+DTYPE = b"cnumpy\ndtype\nU\x02f8\x85R"
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        b"}" + NESTED + b"K\x01s",
+        b"}" + SHARED + b"K\x01s",
+        SHARED + b"2\x93",
+        b"cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n" + SHARED + b"\x85RU\x08aaaaaaaatR",
+        b"cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n" + NESTED + b"\x85RU\x08aaaaaaaatR",
+        b"cnumpy.core.numeric\n_frombuffer\n(U\x08aaaaaaaa" + DTYPE + b"L" + b"9" * 40 + b"L\nU\x01CtR",
+        b"cnumpy.ndarray\nK\x01\x85R(]K\x01a}tb",
+    ],
+    ids=["deep key", "shared key", "shared name", "shared type", "deep type", "shape", "state"],
+)
+def test_operations_of_a_pickle(refusal, saved, tmp_path, mean):
+    (tmp_path / "v.pkl").write_bytes(statistics_with(mean))
+    refusal(saved("DQN"), tmp_path / "v.pkl")
+
+
+def test_a_space_that_holds_itself(refusal, saved):
+    """The pickle of a Dict of itself is no space: what its text says is."""
+    path = saved("PPO")
+    looped = b"\x80\x04cgymnasium.spaces.dict\nDict\n)\x81q\x00}U\x06spaces}U\x01ah\x00ssb."
+    entry = {":type:": "<class 'gymnasium.spaces.dict.Dict'>", ":serialized:": base64.b64encode(looped).decode()}
+    rewrite_data(path, lambda data: data.update(observation_space=entry))
+    assert "observation space is Dict, which cannot be read" in refusal(path)

@@ -86,29 +86,20 @@ __all__ = [
     "with_choices",
 ]
 
-_MODULES = {
-    "ACTIVATION_NAMES": "activations",
-    "Activation": "activations",
-    "ActorPolicy": "actors.policy",
-    "ChoicePolicy": "choices",
-    "Encoding": "encoding",
-    "FunctionPolicy": "wrapped",
-    "Layer": "network",
-    "NetworkPolicy": "network",
-    "Normalisation": "normalisation",
-    "OneHot": "encoding",
-    "Output": "wrapped",
-    "Plain": "encoding",
-    "PolicyDescription": "describing",
-    "acting": "predicting",
-    "describe_policy": "describing",
-    "convert_vec_normalize": "normalisation",
-    "load_normalisation": "normalisation",
-    "load_policy": "loading",
-    "save_normalisation": "normalisation",
-    "save_policy": "policy_file",
-    "with_choices": "choices",
+_NAMES = {
+    "activations": ("ACTIVATION_NAMES", "Activation"),
+    "actors.policy": ("ActorPolicy",),
+    "choices": ("ChoicePolicy", "with_choices"),
+    "describing": ("PolicyDescription", "describe_policy"),
+    "encoding": ("Encoding", "OneHot", "Plain"),
+    "loading": ("load_policy",),
+    "network": ("Layer", "NetworkPolicy"),
+    "normalisation": ("Normalisation", "convert_vec_normalize", "load_normalisation", "save_normalisation"),
+    "policy_file": ("save_policy",),
+    "predicting": ("acting",),
+    "wrapped": ("FunctionPolicy", "Output"),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -34,7 +34,7 @@ def _definition(module: type[nn.Module], function: Callable[..., torch.Tensor], 
     return _Definition(module, function, defaults)
 
 
-# The functions may work in place: a network hands them values that nobody else holds.
+# The functions may work in place: nothing else holds the values that a network hands them.
 _DEFINITIONS: Mapping[str, _Definition] = {
     "celu": _definition(nn.CELU, F.celu, alpha=1.0),
     "elu": _definition(nn.ELU, F.elu, alpha=1.0),
@@ -98,9 +98,6 @@ class Activation:
                 f"unknown activation {self.name!r}.{did_you_mean(self.name, ACTIVATION_NAMES)} "
                 f"Known are: {', '.join(ACTIVATION_NAMES)}"
             )
-        object.__setattr__(self, "parameters", self._checked_parameters())
-
-    def _checked_parameters(self) -> tuple[tuple[str, Parameter], ...]:
         defaults = _DEFINITIONS[self.name].defaults
         given: dict[str, Parameter] = {}
         for key, value in self.parameters:
@@ -108,7 +105,8 @@ class Activation:
                 takes = ", ".join(defaults) or "no parameters"
                 raise PolicyError(f"activation {self.name!r} has no parameter {key!r}: it takes {takes}")
             given[key] = _checked_value(self.name, key, value, defaults[key])
-        return tuple(sorted((key, value) for key, value in given.items() if value != defaults[key]))
+        changed = tuple(sorted((key, value) for key, value in given.items() if value != defaults[key]))
+        object.__setattr__(self, "parameters", changed)
 
     @classmethod
     def of(cls, given: str | Activation | nn.Module | type[nn.Module]) -> Activation:
@@ -123,21 +121,14 @@ class Activation:
             return given
         if isinstance(given, str):
             return cls._parse(given)
-        if isinstance(given, nn.Module):
-            return cls._of_module(given)
-        if isinstance(given, type) and given in _BY_MODULE:
-            return cls(_BY_MODULE[given])
-        raise PolicyError(f"{given!r} is no activation that can be read; known are: {', '.join(ACTIVATION_NAMES)}")
-
-    @classmethod
-    def _of_module(cls, module: nn.Module) -> Activation:
-        if type(module) is nn.PReLU and module.num_parameters == 1:
+        if type(given) is nn.PReLU and given.num_parameters == 1:
             # With one learnt slope for the whole layer PReLU is LeakyReLU with that slope.
-            return cls("leaky_relu", (("negative_slope", float(module.weight.detach())),))
-        name = _BY_MODULE.get(type(module))
+            return cls("leaky_relu", (("negative_slope", float(given.weight.detach())),))
+        name = _BY_MODULE.get(given if isinstance(given, type) else type(given))
         if name is None:
-            raise PolicyError(f"{module!r} is no activation that can be read; known are: {', '.join(ACTIVATION_NAMES)}")
-        return cls(name, tuple((key, getattr(module, key)) for key in _DEFINITIONS[name].defaults))
+            raise PolicyError(f"{given!r} is no activation that can be read; known are: {', '.join(ACTIVATION_NAMES)}")
+        keys = () if isinstance(given, type) else _DEFINITIONS[name].defaults
+        return cls(name, tuple((key, getattr(given, key)) for key in keys))
 
     @classmethod
     def _parse(cls, text: str) -> Activation:

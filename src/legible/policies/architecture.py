@@ -42,7 +42,7 @@ from legible.policies.actors.networks import Activated, Flatten, convolution, se
 from legible.policies.actors.policy import ActorPolicy
 from legible.policies.encoding import Plain
 from legible.policies.network import Layer, NetworkPolicy
-from legible.policies.protocol import PolicyError
+from legible.policies.protocol import PolicyError, naming
 
 _MOST_BYTES = 2**20
 
@@ -152,10 +152,8 @@ def policy_of_state(state: Mapping[str, torch.Tensor], said: Architecture, path:
     dense = [part for part in parts if isinstance(part, Layer)]
     if len(dense) == len(parts) and said.output != "actions" and said.divide_by == 1.0:
         kind: Literal["values", "log-probabilities"] = "values" if said.output == "values" else "log-probabilities"
-        try:
+        with naming(path):
             return NetworkPolicy(tuple(dense), kind, Plain(dense[0].n_inputs))
-        except PolicyError as error:
-            raise PolicyError(f"{path}: {error}") from error
     return _actor(parts, said, last.n_outputs, path)
 
 
@@ -165,18 +163,18 @@ def _actor(parts: list[Layer | nn.Module], said: Architecture, width: int, path:
     if shape is None:
         raise PolicyError(f"{path}: a network that begins with convolutions needs observation_shape")
     convolutions = [part for part in parts if not isinstance(part, Layer)]
-    rest = [part for part in parts if isinstance(part, Layer)]
     if parts[: len(convolutions)] != convolutions:
         raise PolicyError(f"{path}: a convolution stands after a fully connected layer")
     scale = [_Divide(said.divide_by)] if said.divide_by != 1.0 else []
     extractor = nn.Sequential(*scale, *convolutions, Flatten())
-    net = sequence(rest)
+    net = sequence(parts[len(convolutions) :])
     actions: spaces.Discrete | spaces.Box
     head: QValues | Categories | Certain
     if said.output == "actions":
-        low, high = (
-            _bound(values, width, fallback, path) for values, fallback in ((said.low, -np.inf), (said.high, np.inf))
-        )
+        for bounds in (said.low, said.high):
+            if bounds is not None and len(bounds) != width:
+                raise PolicyError(f"{path}: {len(bounds)} bounds are given for {width} numbers of an action")
+        low, high = (np.full(width, ends, np.float32) for ends in (said.low or -np.inf, said.high or np.inf))
         actions, head = spaces.Box(low, high, (width,), np.float32), Certain(net)
     else:
         actions = spaces.Discrete(width)
@@ -184,7 +182,7 @@ def _actor(parts: list[Layer | nn.Module], said: Architecture, width: int, path:
     pictures = spaces.Box(0, 255, shape, np.uint8) if said.divide_by != 1.0 else spaces.Box(-np.inf, np.inf, shape)
     policy = ActorPolicy(pictures, actions, extractor, nn.Identity(), head, squashed=said.squashed, scale_images=False)
     try:
-        policy.predict(np.zeros((1, *shape), pictures.dtype))
+        policy.try_once()
     except RuntimeError as error:
         raise PolicyError(f"{path}: the tensors do not fit each other or observations of shape {shape}") from error
     return policy
@@ -203,11 +201,8 @@ class _Divide(nn.Module):
 
 def _part(state: Mapping[str, torch.Tensor], layer: LayerDescription, path: Path) -> Layer | nn.Module:
     weight = array_in(state, f"{layer.name}.weight", path)
-    bias = (
-        array_in(state, f"{layer.name}.bias", path)
-        if f"{layer.name}.bias" in state
-        else np.zeros(len(weight), np.float32)
-    )
+    has_bias = f"{layer.name}.bias" in state
+    bias = array_in(state, f"{layer.name}.bias", path) if has_bias else np.zeros(len(weight), np.float32)
     try:
         activation = Activation.of(layer.activation)
         if weight.ndim == 4:
@@ -229,11 +224,3 @@ def array_in(state: Mapping[str, torch.Tensor], name: str, path: Path) -> npt.ND
     if not np.isfinite(values).all():
         raise PolicyError(f"{path}: tensor {name!r} is not finite: it holds NaN or infinity")
     return values
-
-
-def _bound(values: tuple[float, ...] | None, width: int, fallback: float, path: Path) -> npt.NDArray[np.float32]:
-    if values is None:
-        return np.full(width, fallback, np.float32)
-    if len(values) != width:
-        raise PolicyError(f"{path}: {len(values)} bounds are given for {width} numbers of an action")
-    return np.array(values, np.float32)

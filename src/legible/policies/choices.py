@@ -114,28 +114,16 @@ class ChoicePolicy:
         """
         if self.rows in (0, len(observations)):
             return self._ask(observations, keys, steps)
-        parts = [slice(i, i + self.rows) for i in range(0, len(observations), self.rows)]
-        pieces = [
-            self._ask_filled(
-                observations[part], None if keys is None else keys[part], None if steps is None else steps[part]
+        pieces = []
+        for first in range(0, len(observations), self.rows):
+            n = min(self.rows, len(observations) - first)
+            rows = np.full(self.rows, first)  # a piece is filled up with its first row
+            rows[:n] = np.arange(first, first + n)
+            whole = self._ask(
+                observations[rows], None if keys is None else keys[rows], None if steps is None else steps[rows]
             )
-            for part in parts
-        ]
+            pieces.append(Wishes(whole.scores[:n], whole.actions[:n]))
         return Wishes(*(np.concatenate(both) for both in zip(*pieces, strict=True)))
-
-    def _ask_filled(
-        self,
-        observations: Observations,
-        keys: npt.NDArray[np.uint64] | None,
-        steps: npt.NDArray[np.int64] | None,
-    ) -> Wishes:
-        """Ask about a piece that is filled up with its first row."""
-        n = len(observations)
-        rows = np.concatenate([np.arange(n), np.zeros(self.rows - n, np.intp)])
-        whole = self._ask(
-            observations[rows], None if keys is None else keys[rows], None if steps is None else steps[rows]
-        )
-        return Wishes(whole.scores[:n], whole.actions[:n])
 
     def _ask(
         self,

@@ -46,7 +46,7 @@ class PolicyDescription:
     normalisation
         The file with the statistics of its observations; "in the file" when it brings them; None without any.
     training
-        What the RL Zoo's files beside it say.
+        What the RL Zoo's files next to it say.
     metadata
         Anything else that it says.
     """
@@ -96,7 +96,10 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
     actor = acting(loaded)
     metadata = {key: value for key, value in getattr(loaded, "metadata", {}).items() if key != ENVIRONMENT_NEEDS}
     path = found if isinstance(found, Path) else fetch(found) if reader.name == "hub" else None
-    training = None if path is None else _training(path)
+    training = None
+    if path is not None:
+        in_folder = is_zoo_folder(path)
+        training = find_training(policy_in_folder(path) if in_folder else path, anywhere=in_folder)
     env_id, env_id_from = _environment(loaded, path, training)
     today = None if env_id is None else todays_id(env_id)
     observation_space = actor.observation_space
@@ -120,10 +123,6 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
         training=training,
         metadata=metadata,
     )
-
-
-def _training(path: Path) -> Training | None:
-    return find_training(policy_in_folder(path), anywhere=True) if is_zoo_folder(path) else find_training(path)
 
 
 def normalisation_source(policy: Policy) -> str | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from legible.policies.protocol import Observations, PolicyError
 
@@ -81,18 +80,15 @@ class OneHot:
         sizes = np.array(self.sizes)
         inside = (observations >= 0) & (observations < sizes) & (observations == np.floor(observations))
         if not inside.all():
-            raise PolicyError(self._complaint(observations, ~inside))
+            row, column = (int(axis[0]) for axis in np.nonzero(~inside))
+            raise PolicyError(
+                f"feature {column} of row {row} is {observations[row, column]:g}, but the policy one-hot encodes this "
+                f"feature: it must be a whole number from 0 to {self.sizes[column] - 1}"
+            )
         first = np.concatenate(([0], np.cumsum(sizes)[:-1]))
         encoded = np.zeros((len(observations), self.width), dtype=np.float32)
         encoded[np.arange(len(observations))[:, None], observations.astype(np.int64) + first] = 1.0
         return encoded
-
-    def _complaint(self, observations: Observations, outside: npt.NDArray[np.bool_]) -> str:
-        row, column = (int(axis[0]) for axis in np.nonzero(outside))
-        return (
-            f"feature {column} of row {row} is {observations[row, column]:g}, but the policy one-hot encodes this "
-            f"feature: it must be a whole number from 0 to {self.sizes[column] - 1}"
-        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the encoding as plain data."""

@@ -1,5 +1,6 @@
 """Environments under their old names: what they are called today, and what has changed since.
 
+- `trained_environment`: the environment that the name of a folder of the RL Zoo says.
 - `todays_id`: today's id of an environment whose version is no longer the current one, and what changed.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 _HEALTHY = "the reward for staying healthy is only given while healthy, before it was given at every step"
 _MUJOCO = "the physics are MuJoCo's own bindings since -v4, before they were mujoco-py's"
@@ -91,6 +93,11 @@ class RenamedEnvironment:
 
     env_id: str
     changes: tuple[str, ...]
+
+
+def trained_environment(folder: Path) -> str:
+    """Return the environment that a folder of the RL Zoo is named after: ``CartPole-v1`` for ``CartPole-v1_1``."""
+    return re.sub(r"_\d+$", "", folder.resolve().name)
 
 
 def todays_id(env_id: str) -> RenamedEnvironment | None:

@@ -29,6 +29,7 @@ MOST_BYTES = 64 * 2**20
 MOST_OPERATIONS = 200_000
 # Statistics of observations have about a thousand operations; a limit keeps bombs small.
 
+_MARK = object()  # where the arguments of an operation begin on the stack
 _NUMBER_TYPE = re.compile(r"[<>|=]?(b1|\?|[iu][1248]|f[248])")
 
 
@@ -50,7 +51,7 @@ class Record:
     arguments
         What it would have been called with.
     state
-        What the object would have been told about itself, usually its attributes by name.
+        What would have been set on the object, usually its attributes by name.
     items
         Entries that would have been put into it, where it is a mapping.
     """
@@ -64,12 +65,8 @@ class Record:
         """Return the attributes by name, as far as the pickle gives them so."""
         state = self.state
         if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
-            state = {**(state[0] or {}), **state[1]}  # of a class with slots
+            state = {**(state[0] if isinstance(state[0], dict) else {}), **state[1]}  # of a class with slots
         return {key: value for key, value in state.items() if isinstance(key, str)} if isinstance(state, dict) else {}
-
-
-class _Mark:
-    """Where the arguments of an operation begin on the stack."""
 
 
 def read_pickle(raw: bytes, whose: str, is_known: Callable[[str], bool]) -> Any:
@@ -93,8 +90,6 @@ def read_pickle(raw: bytes, whose: str, is_known: Callable[[str], bool]) -> Any:
         raise PolicyError(f"{whose}: {len(raw)} bytes are more than a file of this kind has")
     try:
         return _Machine(whose, is_known).run(raw)
-    except PolicyError:
-        raise
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise PolicyError(f"{whose}: this is no pickle, or a damaged one ({error})") from error
 
@@ -154,10 +149,12 @@ def dtype_of(value: Any) -> np.dtype[Any]:
     written = value.arguments[0]
     if isinstance(written, Named):
         return dtype_of(written)
-    plain = {"bool": "?", "float": "f8", "int": "i8"}.get(str(written), str(written))
+    if not isinstance(written, str):
+        raise ValueError("an array without a type of numbers")
+    plain = {"bool": "?", "float": "f8", "int": "i8"}.get(written, written)
     plain = re.sub(r"^(float|u?int)(8|16|32|64)$", lambda m: f"{m[1][0]}{int(m[2]) // 8}", plain)
     if not _NUMBER_TYPE.fullmatch(plain):
-        raise ValueError(f"{str(written)[:40]!r} is no type of plain numbers")
+        raise ValueError(f"{written[:40]!r} is no type of plain numbers")
     dtype: np.dtype[Any] = np.dtype(plain)
     state = value.state
     if isinstance(state, tuple) and len(state) > 1 and state[1] in ("<", ">"):
@@ -188,21 +185,81 @@ class _Machine:
         for number, (operation, argument, _) in enumerate(pickletools.genops(raw)):
             if number > MOST_OPERATIONS:
                 raise PolicyError(f"{self._whose}: more than {MOST_OPERATIONS} operations in a pickle of this kind")
-            name = operation.name
-            if name == "STOP":
+            if operation.name == "STOP":
                 return self._stack.pop()
-            if name in _CONSTANTS:
-                self._stack.append(_CONSTANTS[name])
-            elif name in _LITERALS:
+            if operation.name in _LITERALS:
                 self._stack.append(argument)
-            elif name in _IGNORED:
-                continue
+            elif operation.name in _CONSTANTS:
+                self._stack.append(_CONSTANTS[operation.name])
             else:
-                method = getattr(self, f"_{name.lower()}", None)
-                if method is None:
-                    raise PolicyError(f"{self._whose}: it uses {name}, which no file of this kind does")
-                method(argument)
+                self._do(operation.name, argument)
         raise ValueError("it ends too early")
+
+    def _do(self, operation: str, argument: Any) -> None:  # noqa: C901, PLR0912, PLR0915 (one case an operation)
+        stack = self._stack
+        match operation:
+            case "PROTO" | "FRAME":
+                pass
+            case "MARK":
+                stack.append(_MARK)
+            case "POP":
+                stack.pop()
+            case "POP_MARK":
+                self._since_mark()
+            case "DUP":
+                stack.append(stack[-1])
+            case "EMPTY_LIST" | "EMPTY_SET":
+                stack.append([])
+            case "EMPTY_DICT":
+                stack.append({})
+            case "LIST" | "FROZENSET":
+                stack.append(self._since_mark())
+            case "TUPLE":
+                stack.append(tuple(self._since_mark()))
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                size = int(operation[-1])
+                stack[-size:] = [tuple(stack[-size:])]
+            case "DICT":
+                flat = self._since_mark()
+                stack.append({})
+                self._put_items(flat)
+            case "SETITEM":
+                pair = stack[-2:]
+                del stack[-2:]
+                self._put_items(pair)
+            case "SETITEMS":
+                self._put_items(self._since_mark())
+            case "APPEND" | "APPENDS" | "ADDITEMS":
+                values = [stack.pop()] if operation == "APPEND" else self._since_mark()
+                # What is put into an object, a deque for instance, is nothing that a reader needs.
+                if isinstance(stack[-1], list):
+                    stack[-1].extend(values)
+            case "PUT" | "BINPUT" | "LONG_BINPUT":
+                self._memo[argument] = stack[-1]
+            case "MEMOIZE":
+                self._memo[len(self._memo)] = stack[-1]
+            case "GET" | "BINGET" | "LONG_BINGET":
+                stack.append(self._memo[argument])
+            case "GLOBAL":
+                stack.append(self._named(argument.replace(" ", ".")))
+            case "STACK_GLOBAL":
+                module, name = stack[-2:]
+                if not isinstance(module, str) or not isinstance(name, str):
+                    raise ValueError("a name that is no text")
+                stack[-2:] = [self._named(f"{module}.{name}")]
+            case "REDUCE" | "NEWOBJ":
+                called, arguments = stack[-2:]
+                stack[-2:] = [_called(called, arguments)]
+            case "NEWOBJ_EX":
+                called, arguments, _keywords = stack[-3:]
+                stack[-3:] = [_called(called, arguments)]
+            case "BUILD":
+                state = stack.pop()
+                if not isinstance(stack[-1], Record):
+                    raise ValueError("a state for something that is no object")
+                stack[-1].state = state
+            case _:
+                raise PolicyError(f"{self._whose}: it uses {operation}, which no file of this kind does")
 
     def _named(self, name: str) -> Named:
         if not self._is_known(name):
@@ -210,127 +267,22 @@ class _Machine:
         return Named(name)
 
     def _since_mark(self) -> list[Any]:
-        marks = (number for number in range(len(self._stack) - 1, -1, -1) if isinstance(self._stack[number], _Mark))
-        place = next(marks, None)
-        if place is None:
-            raise ValueError("a list ends that did not begin")
-        taken = self._stack[place + 1 :]
-        del self._stack[place:]
-        return taken
-
-    def _mark(self, _: Any) -> None:
-        self._stack.append(_Mark())
-
-    def _pop(self, _: Any) -> None:
-        self._stack.pop()
-
-    def _pop_mark(self, _: Any) -> None:
-        self._since_mark()
-
-    def _dup(self, _: Any) -> None:
-        self._stack.append(self._stack[-1])
-
-    def _empty_list(self, _: Any) -> None:
-        self._stack.append([])
-
-    def _empty_dict(self, _: Any) -> None:
-        self._stack.append({})
-
-    def _empty_set(self, _: Any) -> None:
-        self._stack.append([])
-
-    def _list(self, _: Any) -> None:
-        self._stack.append(self._since_mark())
-
-    def _tuple(self, _: Any) -> None:
-        self._stack.append(tuple(self._since_mark()))
-
-    def _frozenset(self, _: Any) -> None:
-        self._stack.append(self._since_mark())
-
-    def _dict(self, _: Any) -> None:
-        flat = self._since_mark()
-        self._stack.append({})
-        self._put_items(flat)
-
-    def _tuple1(self, _: Any) -> None:
-        self._stack[-1:] = [tuple(self._stack[-1:])]
-
-    def _tuple2(self, _: Any) -> None:
-        self._stack[-2:] = [tuple(self._stack[-2:])]
-
-    def _tuple3(self, _: Any) -> None:
-        self._stack[-3:] = [tuple(self._stack[-3:])]
-
-    def _append(self, _: Any) -> None:
-        value = self._stack.pop()
-        self._put_values([value])
-
-    def _appends(self, _: Any) -> None:
-        self._put_values(self._since_mark())
-
-    def _additems(self, _: Any) -> None:
-        self._put_values(self._since_mark())
-
-    def _put_values(self, values: list[Any]) -> None:
-        if isinstance(self._stack[-1], list):
-            self._stack[-1].extend(values)
-        # What is put into an object, a deque for instance, is nothing that a reader needs.
-
-    def _setitem(self, _: Any) -> None:
-        pair = self._stack[-2:]
-        del self._stack[-2:]
-        self._put_items(pair)
-
-    def _setitems(self, _: Any) -> None:
-        self._put_items(self._since_mark())
+        for place in range(len(self._stack) - 1, -1, -1):
+            if self._stack[place] is _MARK:
+                taken = self._stack[place + 1 :]
+                del self._stack[place:]
+                return taken
+        raise ValueError("a list ends that did not begin")
 
     def _put_items(self, flat: list[Any]) -> None:
         target = self._stack[-1]
         entries = target.items if isinstance(target, Record) else target
         for key, value in zip(flat[::2], flat[1::2], strict=True):
-            if not isinstance(key, str | int | float | bytes | tuple):
+            # Tuples in tuples are no keys: Python would take for ever over their hash, or overflow its stack.
+            parts = key if isinstance(key, tuple) else (key,)
+            if not all(isinstance(part, str | int | float | bytes) for part in parts):
                 raise ValueError("an entry under something that is no name")
             entries[key] = value
-
-    def _put(self, place: int) -> None:
-        self._memo[place] = self._stack[-1]
-
-    _binput = _long_binput = _put
-
-    def _memoize(self, _: Any) -> None:
-        self._memo[len(self._memo)] = self._stack[-1]
-
-    def _get(self, place: int) -> None:
-        self._stack.append(self._memo[place])
-
-    _binget = _long_binget = _get
-
-    def _global(self, argument: str) -> None:
-        self._stack.append(self._named(argument.replace(" ", ".")))
-
-    def _stack_global(self, _: Any) -> None:
-        module, name = self._stack[-2:]
-        self._stack[-2:] = [self._named(f"{module}.{name}")]
-
-    def _reduce(self, _: Any) -> None:
-        called, arguments = self._stack[-2:]
-        self._stack[-2:] = [_called(called, arguments)]
-
-    def _newobj(self, _: Any) -> None:
-        made, arguments = self._stack[-2:]
-        self._stack[-2:] = [_called(made, arguments)]
-
-    def _newobj_ex(self, _: Any) -> None:
-        made, arguments, _keywords = self._stack[-3:]
-        self._stack[-3:] = [_called(made, arguments)]
-
-    def _build(self, _: Any) -> None:
-        state = self._stack.pop()
-        target = self._stack[-1]
-        if not isinstance(target, Record):
-            raise ValueError("a state for something that is no object")
-        target.state = state
 
 
 def _called(called: Any, arguments: Any) -> Any:
@@ -356,4 +308,3 @@ _LITERALS = frozenset(
         *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
     }
 )
-_IGNORED = frozenset({"PROTO", "FRAME"})

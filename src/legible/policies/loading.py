@@ -61,7 +61,7 @@ def load_policy(
 
     What cannot be read is asked for (`UnclearPolicyError` names the argument), and what contradicts the file is an
     error; nothing is guessed. The zip of a DQN or QR-DQN cannot say that the policy was trained behind
-    ``VecNormalize``: keep the statistics beside it.
+    ``VecNormalize``: keep the statistics next to it.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def load_policy(
         ``torch.nn.ReLU``.
     normalisation
         Observation statistics: a `Normalisation`, or an ``.npz`` or ``.toml`` file, or the ``.pkl`` of a
-        ``VecNormalize``, which is not unpickled. By default those that lie beside the file:
-        ``driver.normalisation.npz`` beside ``driver.zip``, or ``vecnormalize.pkl`` where Stable-Baselines3 and the RL
+        ``VecNormalize``, which is not unpickled. By default those that lie next to the file:
+        ``driver.normalisation.npz`` next to ``driver.zip``, or ``vecnormalize.pkl`` where Stable-Baselines3 and the RL
         Zoo put it. ``"none"`` says that there are none. The policy's ``normalisation.source`` says which file it is.
     encoding
         The observation encoding, when the file does not say it: ``Plain(69)`` or ``OneHot((3, 4))``.
@@ -90,7 +90,7 @@ def load_policy(
         `n_actions` is needed, or `n_features` to find it out.
     architecture
         TOML file that says which network the tensors of a plain PyTorch file are (`legible.policies.architecture`); by
-        default the one of the same name beside it.
+        default the one of the same name next to it.
     typed
         The person named this source, it did not come out of a file: then it may be code itself, a TorchScript file or
         ``module:function``.
@@ -131,7 +131,13 @@ def load_policy(
     )
     found = located(source)
     policy = find_reader(found).read(found, options)
-    _check_widths(policy, options, str(found) if isinstance(found, str | Path) else "the policy")
+    whose = str(found) if isinstance(found, str | Path) else "the policy"
+    if n_features is not None and policy.n_features not in (None, n_features):
+        raise PolicyError(
+            f"{whose}: it reads observations of {policy.n_features} features, but {n_features} were asked for"
+        )
+    if n_actions is not None and policy.n_actions != n_actions:
+        raise PolicyError(f"{whose}: it has {policy.n_actions} actions, but {n_actions} were asked for")
     return policy
 
 
@@ -149,12 +155,3 @@ def located(source: Any) -> Any:
     if path.is_file() and not path.stat().st_size:
         raise PolicyError(f"{path}: the file is empty")
     return path
-
-
-def _check_widths(policy: Policy, options: LoadOptions, whose: str) -> None:
-    if options.n_features is not None and policy.n_features not in (None, options.n_features):
-        raise PolicyError(
-            f"{whose}: it reads observations of {policy.n_features} features, but {options.n_features} were asked for"
-        )
-    if options.n_actions is not None and policy.n_actions != options.n_actions:
-        raise PolicyError(f"{whose}: it has {policy.n_actions} actions, but {options.n_actions} were asked for")

@@ -79,9 +79,9 @@ class NetworkPolicy(ScoredPrediction):
     normalisation
         Statistics to normalise observations with before anything else, None when the policy was trained without.
     action_names
-        A name for every action, None when nobody gave them.
+        A name for every action, None when they have none.
     env_id
-        The environment that the policy was made for, None when nobody said.
+        The environment that the policy was made for, None when it is not known.
     metadata
         Anything else worth keeping (algorithm, seed, steps): plain data that JSON can hold.
 
@@ -107,15 +107,14 @@ class NetworkPolicy(ScoredPrediction):
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
         if self.action_names is not None:
             object.__setattr__(self, "action_names", tuple(self.action_names))
-        self._check_layers()
-        self._check_description()
+        self._check()
         steps = tuple(
             (torch.from_numpy(layer.weight.copy()), torch.from_numpy(layer.bias.copy()), layer.activation.function())
             for layer in self.layers
         )
         object.__setattr__(self, "_steps", steps)
 
-    def _check_layers(self) -> None:
+    def _check(self) -> None:
         if not self.layers:
             raise PolicyError("a network needs at least one layer")
         width = self.encoding.width
@@ -128,8 +127,6 @@ class NetworkPolicy(ScoredPrediction):
             width = layer.n_outputs
             if not width:
                 raise PolicyError(f"layer {number} has no outputs")
-
-    def _check_description(self) -> None:
         if self.kind not in ("values", "log-probabilities"):
             raise PolicyError(f"kind is 'values' or 'log-probabilities', not {self.kind!r}")
         if self.normalisation is not None and self.normalisation.n_features != self.n_features:

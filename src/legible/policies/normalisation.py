@@ -2,7 +2,7 @@
 
 The formula is Stable-Baselines3's ``VecNormalize``: ``clip((observation - mean) / sqrt(var + epsilon), ±clip)``.
 
-Statistics lie beside the policy under a fixed name, so that nobody has to think of them: those of ``driver.zip`` or
+Statistics lie next to the policy under a fixed name, where they are found: those of ``driver.zip`` or
 ``driver.safetensors`` are ``driver.normalisation.npz`` or ``driver.normalisation.toml``. Both hold ``mean`` and ``var``
 (one number a feature), ``epsilon`` and ``clip``:
 
@@ -19,7 +19,6 @@ Stable-Baselines3 itself saves them as a pickle of its ``VecNormalize``. That is
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from collections.abc import Mapping
@@ -31,11 +30,11 @@ import numpy as np
 import numpy.typing as npt
 
 from legible.files import DamagedFileError, read_arrays, read_toml, write_arrays, write_text
-from legible.policies.protocol import Observations, PolicyError
+from legible.policies.protocol import Observations, PolicyError, naming
 from legible.policies.unpacking import check_member
 
 SUFFIXES = (".normalisation.npz", ".normalisation.toml")
-"""What replaces the policy's suffix in the name of the statistics beside it."""
+"""What replaces the policy's suffix in the name of the statistics next to it."""
 
 _FIELDS = ("mean", "var", "epsilon", "clip")
 _MOST_TOML_BYTES = 16 * 2**20
@@ -50,9 +49,9 @@ class Normalisation:
     mean, var
         Mean and variance of each feature.
     epsilon
-        Added to the variance (``VecNormalize``: 1e-8 unless it was told otherwise).
+        Added to the variance (``VecNormalize``: 1e-8 unless set otherwise).
     clip
-        Largest absolute value after normalisation (``VecNormalize``: 10 unless it was told otherwise).
+        Largest absolute value after normalisation (``VecNormalize``: 10 unless set otherwise).
     source
         The file that they come from, None when they come from none; not part of what they are.
 
@@ -77,11 +76,6 @@ class Normalisation:
             object.__setattr__(self, name, values)
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "clip", float(self.clip))
-        self._check()
-        scale = np.sqrt(self.var + self.epsilon)
-        object.__setattr__(self, "_scale", scale)
-
-    def _check(self) -> None:
         if len(self.mean) != len(self.var) or not len(self.mean):
             raise PolicyError(f"normalisation: mean has {len(self.mean)} numbers and var has {len(self.var)}")
         if not np.isfinite(self.mean).all() or not np.isfinite(self.var).all():
@@ -90,6 +84,7 @@ class Normalisation:
             raise PolicyError("normalisation: var + epsilon must be above zero for every feature")
         if not self.clip > 0:
             raise PolicyError(f"normalisation: clip must be above zero, not {self.clip}")
+        object.__setattr__(self, "_scale", np.sqrt(self.var + self.epsilon))
 
     @property
     def n_features(self) -> int:
@@ -116,7 +111,7 @@ class Normalisation:
 
 
 def find_normalisation(policy_path: Path) -> Path | None:
-    """Return the statistics that lie beside a policy under the documented name, None when there are none.
+    """Return the statistics that lie next to a policy under the documented name, None when there are none.
 
     Raises
     ------
@@ -170,14 +165,15 @@ def load_normalisation(path: str | os.PathLike[str]) -> Normalisation | Mapping[
 def save_normalisation(normalisation: Normalisation, path: str | os.PathLike[str]) -> Path:
     """Write statistics to an ``.npz`` or ``.toml`` file, whole or not at all, and return its path.
 
-    Both keep every bit. To be found beside a policy the name must be the policy's, with one of `SUFFIXES`.
+    Both keep every bit. To be found next to a policy the name must be the policy's, with one of `SUFFIXES`.
     """
     file = Path(path)
     if file.suffix.lower() == ".npz":
         write_arrays(file, {name: np.asarray(getattr(normalisation, name)) for name in _FIELDS})
     elif file.suffix.lower() == ".toml":
-        lines = [f"{name} = {_toml_value(getattr(normalisation, name))}\n" for name in _FIELDS]
-        write_text(file, "".join(lines))
+        numbers = {"mean": normalisation.mean.tolist(), "var": normalisation.var.tolist()}
+        numbers |= {"epsilon": normalisation.epsilon, "clip": normalisation.clip}
+        write_text(file, "".join(f"{name} = {value!r}\n" for name, value in numbers.items()))
     else:
         raise PolicyError(f"{file}: normalisation statistics are saved as .npz or .toml, not '{file.suffix}'")
     return file
@@ -191,7 +187,7 @@ def convert_vec_normalize(pickled: str | os.PathLike[str], destination: str | os
     pickled
         The ``.pkl`` file that ``VecNormalize.save`` wrote.
     destination
-        Where the statistics go, such as ``driver.normalisation.npz`` beside ``driver.zip``.
+        Where the statistics go, such as ``driver.normalisation.npz`` next to ``driver.zip``.
     """
     statistics = load_normalisation(pickled)
     if statistics is None:
@@ -231,18 +227,10 @@ def _normalisation_of(file: Path, fields: Mapping[str, Any]) -> Normalisation:
     if unknown:
         raise PolicyError(f"{file}: unknown entries {', '.join(unknown)}; expected mean, var, epsilon and clip")
     try:
-        numbers = {name: np.asarray(fields[name], dtype=np.float64) for name in _FIELDS}
-        epsilon, clip = numbers["epsilon"].item(), numbers["clip"].item()
-        return Normalisation(numbers["mean"], numbers["var"], epsilon, clip, source=str(file))
-    except PolicyError as error:
-        raise PolicyError(f"{file}: {error}") from error
+        mean, var, epsilon, clip = (np.asarray(fields[name], dtype=np.float64) for name in _FIELDS)
+        with naming(file):
+            return Normalisation(mean, var, epsilon.item(), clip.item(), source=str(file))
     except (TypeError, ValueError, OverflowError) as error:
         raise PolicyError(
             f"{file}: mean and var must be lists of numbers, epsilon and clip numbers ({error})"
         ) from error
-
-
-def _toml_value(value: npt.NDArray[np.float64] | float) -> str:
-    if isinstance(value, np.ndarray):
-        return json.dumps(value.tolist())
-    return repr(value)

@@ -2,7 +2,7 @@
 
 - `said_normalisation`: the statistics that the caller named.
 - `normalised`: a policy with its own statistics, or with those that were named; both must agree.
-- `normalised_file`: a policy from a file, with what was named or what lies beside the file.
+- `normalised_file`: a policy from a file, with what was named or what lies next to the file.
 - `frame_padding`: what stands for observations before the first where single ones are normalised and then stacked.
 """
 
@@ -20,11 +20,7 @@ from legible.policies.actors.observations import Statistics
 from legible.policies.actors.policy import ActorPolicy
 from legible.policies.encoding import OneHot
 from legible.policies.network import NetworkPolicy
-from legible.policies.normalisation import (
-    Normalisation,
-    find_normalisation,
-    load_normalisation,
-)
+from legible.policies.normalisation import Normalisation, find_normalisation, load_normalisation
 from legible.policies.predicting import acting
 from legible.policies.protocol import PolicyError, UnclearPolicyError
 from legible.policies.registry import LoadOptions
@@ -50,7 +46,7 @@ def said_normalisation(options: LoadOptions) -> Statistics | None:
 def normalised_file(
     policy: NormalisablePolicy, path: Path, options: LoadOptions, *, trained_so: bool | None, frames: int = 1
 ) -> NormalisablePolicy:
-    """Give a policy from a file the statistics that were passed, or those that lie beside it.
+    """Give a policy from a file the statistics that were passed, or those that lie next to it.
 
     Parameters
     ----------
@@ -100,7 +96,20 @@ def _with_statistics(
 ) -> NormalisablePolicy:
     statistics = _stacked(statistics, acting(policy).observation_space, frames)
     if not isinstance(policy, NetworkPolicy | FunctionPolicy):
-        _check_actor(policy, statistics, whose)
+        space = policy.observation_space
+        parts = space.spaces if isinstance(space, spaces.Dict) else {"observations": space}
+        given = {"observations": statistics} if isinstance(statistics, Normalisation) else statistics
+        for key, values in given.items():
+            if key not in parts or not isinstance(parts[key], spaces.Box):
+                raise PolicyError(
+                    f"{whose}: there are normalisation statistics of {key}, which it does not read as numbers"
+                )
+            width = int(np.prod(parts[key].shape or ()))
+            if values.n_features != width:
+                raise PolicyError(
+                    f"{whose}: the normalisation statistics of {key} are for {values.n_features} features, but the "
+                    f"policy reads {width}"
+                )
         return dataclasses.replace(policy, normalisation=statistics)
     if isinstance(policy, NetworkPolicy) and isinstance(policy.encoding, OneHot):
         raise PolicyError(f"{whose}: observations that are one-hot encoded cannot be normalised")
@@ -140,20 +149,3 @@ def frame_padding(statistics: Statistics | None, frames: int) -> list[float] | d
     means, spreads = (values.reshape(frames, -1) for values in (statistics.mean, statistics.var))
     alike = (means == means[0]).all() and (spreads == spreads[0]).all()
     return [float(value) for value in means[0]] if alike else None
-
-
-def _check_actor(policy: ActorPolicy | ModelPolicy, statistics: Statistics, whose: str) -> None:
-    space = policy.observation_space
-    parts = space.spaces if isinstance(space, spaces.Dict) else {"observations": space}
-    given = {"observations": statistics} if isinstance(statistics, Normalisation) else statistics
-    for key, values in given.items():
-        if key not in parts or not isinstance(parts[key], spaces.Box):
-            raise PolicyError(
-                f"{whose}: there are normalisation statistics of {key}, which it does not read as numbers"
-            )
-        width = int(np.prod(parts[key].shape or ()))
-        if values.n_features != width:
-            raise PolicyError(
-                f"{whose}: the normalisation statistics of {key} are for {values.n_features} features, but the policy "
-                f"reads {width}"
-            )

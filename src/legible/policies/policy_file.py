@@ -18,7 +18,7 @@ with a JSON document:
 
 ``head`` is ``"values"``, or ``"log-softmax"`` for log-probabilities. ``encoding`` is as above, or
 ``{"kind": "one-hot", "sizes": [...]}``. ``normalisation``, ``action_names`` and ``env_id`` may be null. ``sha256`` is a
-checksum of the tensors and of all else in the document; files of older versions have none. The same policy gives the
+checksum of the tensors and of all else in the document; the zoo's files have none. The same policy gives the
 same file to the byte.
 
 Policies of continuous or several actions are of version 2: instead of ``layers``, ``head``, ``encoding`` and
@@ -48,7 +48,7 @@ from legible.policies.actors.saving import why_not_saved as why_actor_not_saved
 from legible.policies.encoding import encoding_from_json
 from legible.policies.network import Layer, NetworkPolicy
 from legible.policies.normalisation import Normalisation
-from legible.policies.protocol import Policy, PolicyError, ScoreKind, UnclearPolicyError
+from legible.policies.protocol import Policy, PolicyError, ScoreKind, UnclearPolicyError, naming
 from legible.policies.unpacking import read_json
 
 _FORMAT = "legible-policy"
@@ -105,7 +105,7 @@ def save_policy(
     if isinstance(described, NetworkPolicy) and action_names is not None:
         described = dataclasses.replace(described, action_names=tuple(action_names))
     try:
-        tensors, document = _tensors(described), _document(described)
+        tensors, document = _described(described)
         text = json.dumps({**document, "sha256": _checksum(tensors, document)}, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{file}: the metadata must be plain data that JSON can hold: {error}") from error
@@ -146,54 +146,45 @@ def read_policy_file(path: Path, *, activation: Activation | None = None) -> Net
     """
     tensors, document = _read(path)
     try:
-        return _policy_of(path, tensors, document, activation)
-    except PolicyError as error:
-        if str(path) in str(error):
-            raise
-        raise PolicyError(f"{path}: {error}") from error
+        with naming(path):
+            return (
+                _actor_of(path, tensors, document)
+                if "actor" in document
+                else _network_of(path, tensors, document, activation)
+            )
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise PolicyError(
             f"{path}: its description is incomplete or malformed ({type(error).__name__}: {str(error)[:200]})"
         ) from error
 
 
-def _document(policy: NetworkPolicy | ActorPolicy) -> dict[str, Any]:
+def _described(policy: NetworkPolicy | ActorPolicy) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Return the tensors of a policy and, as plain data, all else that makes it."""
+    if isinstance(policy, ActorPolicy):
+        tensors, actor = describe_actor(policy)
+        document: dict[str, Any] = {"version": _ACTOR_VERSION, "actor": actor}
+    else:
+        tensors = {}
+        for number, layer in enumerate(policy.layers):
+            tensors |= {f"layers.{number}.weight": layer.weight, f"layers.{number}.bias": layer.bias}
+        document = {
+            "version": _VERSION,
+            "layers": [{"activation": str(layer.activation)} for layer in policy.layers],
+            "head": "values" if policy.kind == "values" else "log-softmax",
+            "encoding": policy.encoding.as_json(),
+            "action_names": None if policy.action_names is None else list(policy.action_names),
+        }
     statistics = policy.normalisation
     assert statistics is None or isinstance(statistics, Normalisation)
-    if isinstance(policy, ActorPolicy):
-        return {
-            "format": _FORMAT,
-            "version": _ACTOR_VERSION,
-            "actor": describe_actor(policy)[1],
-            "normalisation": None if statistics is None else {"epsilon": statistics.epsilon, "clip": statistics.clip},
-            "env_id": policy.env_id,
-            "metadata": dict(policy.metadata),
-        }
-    return {
+    if statistics is not None:
+        tensors |= {"normalisation.mean": statistics.mean, "normalisation.var": statistics.var}
+    document |= {
         "format": _FORMAT,
-        "version": _VERSION,
-        "layers": [{"activation": str(layer.activation)} for layer in policy.layers],
-        "head": "values" if policy.kind == "values" else "log-softmax",
-        "encoding": policy.encoding.as_json(),
         "normalisation": None if statistics is None else {"epsilon": statistics.epsilon, "clip": statistics.clip},
-        "action_names": None if policy.action_names is None else list(policy.action_names),
         "env_id": policy.env_id,
         "metadata": dict(policy.metadata),
     }
-
-
-def _tensors(policy: NetworkPolicy | ActorPolicy) -> dict[str, npt.NDArray[Any]]:
-    tensors: dict[str, npt.NDArray[Any]] = {}
-    if isinstance(policy, ActorPolicy):
-        tensors = describe_actor(policy)[0]
-    else:
-        for number, layer in enumerate(policy.layers):
-            tensors[f"layers.{number}.weight"] = layer.weight
-            tensors[f"layers.{number}.bias"] = layer.bias
-    if isinstance(policy.normalisation, Normalisation):
-        tensors["normalisation.mean"] = policy.normalisation.mean
-        tensors["normalisation.var"] = policy.normalisation.var
-    return tensors
+    return tensors, document
 
 
 def _checksum(tensors: Mapping[str, npt.NDArray[Any]], document: Mapping[str, Any]) -> str:
@@ -209,7 +200,12 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     if not path.is_file():
         raise PolicyError(f"{path}: no such file")
     try:
-        _check_header(path)
+        with path.open("rb") as stream:
+            size = int.from_bytes(stream.read(8), "little")
+        if size > _LARGEST_HEADER:
+            raise PolicyError(
+                f"{path}: this is no .safetensors file, or a damaged one: its header claims to be {size:,} bytes large"
+            )
         with safetensors.safe_open(path, framework="numpy") as file:
             written = (file.metadata() or {}).get("legible")
             if written is None:
@@ -234,31 +230,32 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     return tensors, document
 
 
-def _check_header(path: Path) -> None:
-    """Refuse a header that is far larger than a description of a policy can be, before it is read."""
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-    if size > _LARGEST_HEADER:
-        raise PolicyError(
-            f"{path}: this is no .safetensors file, or a damaged one: its header claims to be {size:,} bytes large"
-        )
-
-
-def _policy_of(
-    path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any], activation: Activation | None
-) -> NetworkPolicy | ActorPolicy:
-    if "actor" in document:
-        return _actor_of(path, tensors, document)
-    layers = tuple(
-        _layer_of(path, tensors, number, described, activation) for number, described in enumerate(document["layers"])
-    )
+def _network_of(
+    path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any], said: Activation | None
+) -> NetworkPolicy:
+    layers = []
+    for number, described in enumerate(document["layers"]):
+        weight = _take(path, tensors, f"layers.{number}.weight", np.float32, 2)
+        bias = _take(path, tensors, f"layers.{number}.bias", np.float32, 1)
+        written = described.get("activation")
+        activation = said if written is None else Activation.of(written)
+        if activation is None:
+            raise UnclearPolicyError(
+                f"{path}: it does not name the activation of layer {number}. Give the activation, such as relu",
+                "activation",
+            )
+        if said is not None and activation not in (said, Activation("identity")):
+            raise PolicyError(
+                f"{path}: the activation '{said}' was given, but the file says that layer {number} has {written!r}"
+            )
+        layers.append(Layer(weight, bias, activation))
     normalisation = _normalisation_of(path, tensors, document)
     if tensors:
         raise PolicyError(f"{path}: tensor {sorted(tensors)[0]!r} belongs to no layer")
     if document["head"] not in _HEADS:
         raise PolicyError(f"{path}: unknown head {document['head']!r}; known are {', '.join(_HEADS)}")
     return NetworkPolicy(
-        layers,
+        tuple(layers),
         _HEADS[document["head"]],
         encoding_from_json(document["encoding"]),
         normalisation,
@@ -286,31 +283,6 @@ def _actor_of(path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mappin
     if tensors:
         raise PolicyError(f"{path}: tensor {sorted(tensors)[0]!r} belongs to no part of the network")
     return policy
-
-
-def _layer_of(
-    path: Path,
-    tensors: dict[str, npt.NDArray[Any]],
-    number: int,
-    described: Mapping[str, Any],
-    said: Activation | None,
-) -> Layer:
-    weight = _take(path, tensors, f"layers.{number}.weight", np.float32, 2)
-    bias = _take(path, tensors, f"layers.{number}.bias", np.float32, 1)
-    written = described.get("activation")
-    if written is not None:
-        activation = Activation.of(written)
-        if said is not None and activation not in (said, Activation("identity")):
-            raise PolicyError(
-                f"{path}: the activation '{said}' was given, but the file says that layer {number} has {written!r}"
-            )
-        return Layer(weight, bias, activation)
-    if said is None:
-        raise UnclearPolicyError(
-            f"{path}: it does not name the activation of layer {number}. Give the activation, such as relu",
-            "activation",
-        )
-    return Layer(weight, bias, said)
 
 
 def _take(

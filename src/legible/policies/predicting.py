@@ -85,7 +85,7 @@ class ScoredPrediction(_Scored):
 
 
 def own_generator(policy: object) -> np.random.Generator:
-    """Return the generator of a policy that nobody handed one, always from the same seed."""
+    """Return the generator of a policy that was given none, always from the same seed."""
     generator: np.random.Generator = policy.__dict__.setdefault("_generator", np.random.default_rng(0))
     return generator
 

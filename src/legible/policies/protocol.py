@@ -3,11 +3,15 @@
 - `Policy`: the protocol; anything that scores a batch of observations.
 - `ActingPolicy`: the protocol of what chooses actions, of whatever spaces, as Stable-Baselines3's policies do.
 - `PolicyError`, `UnclearPolicyError`: what goes wrong with policies.
+- `naming`: puts a file before complaints about it.
 - `as_observations`, `as_scores`: the shape contract at the way in and at the way out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -46,6 +50,17 @@ class UnclearPolicyError(PolicyError):
 
     def __reduce__(self) -> tuple[type[UnclearPolicyError], tuple[str, str]]:
         return type(self), (str(self), self.argument)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Put the path of a file before complaints that do not name it."""
+    try:
+        yield
+    except PolicyError as error:
+        if str(path) in str(error):
+            raise
+        raise PolicyError(f"{path}: {error}") from error
 
 
 @runtime_checkable

@@ -133,21 +133,15 @@ def find_reader(source: Any) -> PolicyReader:
     for reader in policy_readers():
         if reader.is_own(source):
             return reader
-    raise PolicyError(f"{_complaint(source)}. Policies are: {supported()}")
-
-
-def supported() -> str:
-    """Return what can be read, for people."""
-    return "; ".join(reader.supports for reader in policy_readers())
-
-
-def _complaint(source: Any) -> str:
-    if isinstance(source, Path):
-        if source.is_dir():
-            return f"{source}: not a file but a folder, and none that legible can read as a policy"
-        return f"{source}: this is no policy that legible can read"
-    if isinstance(source, type):
-        return f"{source.__name__} is a class; pass an object of it"
-    if isinstance(source, str):
-        return f"{source!r} is no policy that legible can read"
-    return f"a {type(source).__name__} cannot be a policy"
+    if isinstance(source, Path) and source.is_dir():
+        complaint = f"{source}: not a file but a folder, and none that legible can read as a policy"
+    elif isinstance(source, Path):
+        complaint = f"{source}: this is no policy that legible can read"
+    elif isinstance(source, type):
+        complaint = f"{source.__name__} is a class; pass an object of it"
+    elif isinstance(source, str):
+        complaint = f"{source!r} is no policy that legible can read"
+    else:
+        complaint = f"a {type(source).__name__} cannot be a policy"
+    supported = "; ".join(reader.supports for reader in policy_readers())
+    raise PolicyError(f"{complaint}. Policies are: {supported}")

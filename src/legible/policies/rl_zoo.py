@@ -1,6 +1,6 @@
 """Folders of the RL Zoo: which file is the policy, and how it was trained, read from YAML as data.
 
-- `find_training`: what ``args.yml`` and ``config.yml`` beside a policy say.
+- `find_training`: what ``args.yml`` and ``config.yml`` next to a policy say.
 - `policy_in_folder`: the policy of a folder.
 - `Training`, `WrapperCall`: environment, algorithm, wrappers, frames that are stacked.
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from legible.imports import optional_package
+from legible.policies.environment_ids import trained_environment
 from legible.policies.protocol import PolicyError
 
 ENVIRONMENT_NEEDS = "environment_needs"
@@ -29,7 +30,7 @@ for observations before the first, None for zeros.
 _MOST_BYTES = 2**15  # such files have a few thousand, and YAML is slow to read
 _MOST_VALUES, _MOST_BRACKETS = 10_000, 1_000
 _FILES = ("args.yml", "config.yml", "env_kwargs.yml")
-# What tells a config.yml of the zoo from those of other programs, where only a zip lies beside it.
+# What tells a config.yml of the zoo from those of other programs, where only a zip lies next to it.
 _OF_THE_ZOO = re.compile(r"\b(n_timesteps|env_wrapper|vec_env_wrapper|frame_stack)\b")
 
 
@@ -92,9 +93,8 @@ def policy_in_folder(folder: Path) -> Path:
         When there is none, or several that could be meant.
     """
     found = sorted(path for path in folder.glob("*.zip") if not path.name.startswith("train_eval"))
-    environment = re.sub(r"_\d+$", "", folder.resolve().name)
     for path in found:
-        if path.stem == environment:
+        if path.stem == trained_environment(folder):
             return path
     if len(found) == 1:
         return found[0]
@@ -110,19 +110,19 @@ def policy_in_folder(folder: Path) -> Path:
 
 
 def is_zoo_folder(folder: Path) -> bool:
-    """Return whether a folder looks like one of the RL Zoo: a zip, and the zoo's files beside or below it."""
+    """Return whether a folder looks like one of the RL Zoo: a zip, and the zoo's files next to or below it."""
     return folder.is_dir() and any(folder.glob("*.zip")) and _files_folder(folder) is not None
 
 
 def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | None:
-    """Return how a policy was trained, from the zoo's files beside it or in a folder beside it; None without any.
+    """Return how a policy was trained, from the zoo's files next to it or in a folder next to it; None without any.
 
     Parameters
     ----------
     policy_path
         The policy.
     anywhere
-        Whether the files may lie in any folder beside it, because the whole folder is the policy's; else only in the
+        Whether the files may lie in any folder next to it, because the whole folder is the policy's; else only in the
         one of its own or its environment's name.
 
     Raises
@@ -140,8 +140,8 @@ def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | No
         raise PolicyError(f"{folder}: the arguments of the environment are no table")
     calls = [*_wrapper_calls(config.get("env_wrapper")), *_wrapper_calls(config.get("vec_env_wrapper"))]
     return Training(
-        env_id=_text(args.get("env")),
-        algorithm=_text(args.get("algo")),
+        env_id=args["env"] if isinstance(args.get("env"), str) else None,
+        algorithm=args["algo"] if isinstance(args.get("algo"), str) else None,
         env_arguments={str(name): value for name, value in arguments.items()},
         wrappers=tuple(calls),
         frame_stack=max(_whole(config.get("frame_stack")) or 1, 1),
@@ -152,8 +152,11 @@ def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | No
 
 
 def _files_folder(folder: Path) -> Path | None:
-    environment = re.sub(r"_\d+$", "", folder.resolve().name)
-    for place in (folder, folder / environment, *sorted(path for path in folder.iterdir() if path.is_dir())):
+    for place in (
+        folder,
+        folder / trained_environment(folder),
+        *sorted(path for path in folder.iterdir() if path.is_dir()),
+    ):
         if any((place / name).is_file() for name in _FILES[:2]):
             return place
     return None
@@ -162,19 +165,17 @@ def _files_folder(folder: Path) -> Path | None:
 def _own_files_folder(policy_path: Path) -> Path | None:
     """Return the folder with the zoo's files of one policy; other programs have a config.yml, too."""
     folder = policy_path.parent
-    environment = re.sub(r"_\d+$", "", folder.resolve().name)
-    for place in (folder, folder / policy_path.stem, folder / environment):
-        if (place / "args.yml").is_file() or _is_of_the_zoo(place / "config.yml"):
+    for place in (folder, folder / policy_path.stem, folder / trained_environment(folder)):
+        if (place / "args.yml").is_file():
+            return place
+        try:
+            with (place / "config.yml").open("rb") as file:
+                begins = file.read(_MOST_BYTES).decode(errors="replace")
+        except OSError:
+            continue
+        if _OF_THE_ZOO.search(begins) is not None:
             return place
     return None
-
-
-def _is_of_the_zoo(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return _OF_THE_ZOO.search(file.read(_MOST_BYTES).decode(errors="replace")) is not None
-    except OSError:
-        return False
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -236,10 +237,6 @@ def _is_normalised(written: Any) -> bool:
     if isinstance(written, dict):
         return bool(written.get("norm_obs", True))
     return bool(written)
-
-
-def _text(written: Any) -> str | None:
-    return written if isinstance(written, str) else None
 
 
 def _whole(written: Any) -> int | None:

@@ -45,7 +45,17 @@ def read_state(raw: bytes, path: Path, what: str) -> dict[str, torch.Tensor]:
 
 def read_saved(raw: bytes, path: Path, what: str) -> Any:
     """Return what ``torch.save`` wrote, if it is made of tensors and plain data; arguments as for `read_state`."""
-    for name in pickled_names(_pickles_of(raw, path, what)):
+    pickles = raw  # all of an old file; a member of one since PyTorch 1.6
+    try:
+        if zipfile.is_zipfile(io.BytesIO(raw)):
+            with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+                if sum(member.file_size for member in archive.infolist()) > len(raw) + _SPARE_BYTES:
+                    raise PolicyError(f"{path}: {what} would unpack to far more than it holds; no policy does")
+                names = [name for name in archive.namelist() if name.endswith(".pkl")]
+                pickles = b"".join(archive.read(name) for name in names)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise PolicyError(f"{path}: {what} cannot be read as plain tensors: it is damaged ({error})") from error
+    for name in pickled_names(pickles):
         if name != "collections.OrderedDict" and not name.startswith("torch."):
             raise PolicyError(
                 f"{path}: {what} cannot be read as plain tensors: it holds {name[:100]}, which would run code"
@@ -83,18 +93,3 @@ def is_torchscript(path: Path) -> bool:
             return any(name.split("/")[1:2] == ["code"] for name in archive.namelist())
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return False
-
-
-def _pickles_of(raw: bytes, path: Path, what: str) -> bytes:
-    """Return the pickles in a file: all of an old one, a member of one since PyTorch 1.6."""
-    damaged = f"{path}: {what} cannot be read as plain tensors: it is damaged"
-    try:
-        if not zipfile.is_zipfile(io.BytesIO(raw)):
-            return raw
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            if sum(member.file_size for member in archive.infolist()) > len(raw) + _SPARE_BYTES:
-                raise PolicyError(f"{path}: {what} would unpack to far more than it holds; no policy does")
-            names = [name for name in archive.namelist() if name.endswith(".pkl")]
-            return b"".join(archive.read(name) for name in names)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise PolicyError(f"{damaged} ({error})") from error

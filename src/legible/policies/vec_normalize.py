@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from legible.policies.environment_ids import trained_environment
 from legible.policies.inert_pickle import Record, array_of, read_pickle
 from legible.policies.normalisation import Normalisation
-from legible.policies.protocol import PolicyError, UnclearPolicyError
+from legible.policies.protocol import PolicyError, UnclearPolicyError, naming
 
 _NAMES = ("vecnormalize.pkl", "vec_normalize.pkl")
 
@@ -40,7 +41,7 @@ def find_vec_normalize(policy_path: Path) -> Path | None:
     """Return the pickled ``VecNormalize`` of a policy, or None when there is none.
 
     In this order: that of the same checkpoint (``rl_model_vecnormalize_100_steps.pkl`` of ``rl_model_100_steps.zip``),
-    ``driver_vecnormalize.pkl`` of ``driver.zip``, ``vecnormalize.pkl`` beside it, and ``vecnormalize.pkl`` in the
+    ``driver_vecnormalize.pkl`` of ``driver.zip``, ``vecnormalize.pkl`` next to it, and ``vecnormalize.pkl`` in the
     folder of the policy's or of the environment's name, as the RL Zoo has it:
     ``CartPole-v1_1/CartPole-v1/vecnormalize.pkl`` for ``CartPole-v1_1/best_model.zip``. ``vec_normalize.pkl`` is as
     good.
@@ -51,14 +52,11 @@ def find_vec_normalize(policy_path: Path) -> Path | None:
         When there is only one under another name, which may belong to another policy.
     """
     folder, stem = policy_path.parent, policy_path.stem
-    names = []
+    names = [*(f"{stem}_{name}" for name in _NAMES), *_NAMES]
+    names += [f"{inner}/{name}" for inner in (stem, trained_environment(folder)) for name in _NAMES]
     checkpoint = re.fullmatch(r"(.+)_(\d+)_steps", stem)
     if checkpoint is not None:
-        names.append(f"{checkpoint[1]}_vecnormalize_{checkpoint[2]}_steps.pkl")
-    names += [f"{stem}_{name}" for name in _NAMES]
-    names += _NAMES
-    environment = re.sub(r"_\d+$", "", folder.resolve().name)
-    names += [f"{inner}/{name}" for inner in dict.fromkeys((stem, environment)) for name in _NAMES]
+        names.insert(0, f"{checkpoint[1]}_vecnormalize_{checkpoint[2]}_steps.pkl")
     for name in names:
         if (folder / name).is_file():
             return folder / name
@@ -103,13 +101,12 @@ def _of_running_mean(file: Path, attributes: Mapping[str, Any], statistics: Any)
             array_of(value)
             for value in (running["mean"], running["var"], attributes["epsilon"], attributes["clip_obs"])
         )
-        return Normalisation(mean, var, epsilon.item(), clip.item(), source=str(file))
+        with naming(file):
+            return Normalisation(mean, var, epsilon.item(), clip.item(), source=str(file))
     except KeyError as error:
         raise PolicyError(f"{file}: this VecNormalize has no {error.args[0]}") from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise PolicyError(f"{file}: the statistics of this VecNormalize cannot be read: {error}") from error
-    except PolicyError as error:
-        raise PolicyError(f"{file}: {error}") from error
 
 
 def normalisation_of_vec_normalize(vec_normalize: Any) -> Normalisation | Mapping[str, Normalisation] | None:

@@ -9,11 +9,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
 from torch import nn
+
+Rng: TypeAlias = np.random.Generator | None
+Masks: TypeAlias = torch.Tensor | None
 
 _MASKED = -1e8
 # Stable-Baselines3's number for the logit of an action that is ruled out.
@@ -28,15 +31,13 @@ class Head(Protocol):
     stochastic: bool
     maskable: bool
 
-    def __call__(
-        self, latent: torch.Tensor, rng: np.random.Generator | None, masks: torch.Tensor | None
-    ) -> torch.Tensor:
+    def __call__(self, latent: torch.Tensor, rng: Rng, masks: Masks) -> torch.Tensor:
         """Return the actions for what the last hidden layer gives: the most likely ones, or drawn with `rng`."""
         ...
 
 
-class QValues(nn.Module):
-    """A value for each action; the best is taken."""
+class _OfNet(nn.Module):
+    """A head that is one network: nothing is drawn, and no choice ruled out."""
 
     stochastic = False
     maskable = False
@@ -45,17 +46,16 @@ class QValues(nn.Module):
         super().__init__()
         self.net = net
 
-    def scores(self, latent: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:  # noqa: ARG002 (as the others)
+
+class QValues(_OfNet):
+    """A value for each action; the best is taken."""
+
+    def scores(self, latent: torch.Tensor, _masks: Masks) -> torch.Tensor:
         """Return the values."""
         values: torch.Tensor = self.net(latent)
         return values
 
-    def forward(
-        self,
-        latent: torch.Tensor,
-        rng: np.random.Generator | None,  # noqa: ARG002 (as the others)
-        masks: torch.Tensor | None,
-    ) -> torch.Tensor:
+    def forward(self, latent: torch.Tensor, _rng: Rng, masks: Masks) -> torch.Tensor:
         """Return the best actions."""
         return self.scores(latent, masks).argmax(dim=1)
 
@@ -69,11 +69,11 @@ class Categories(nn.Module):
         super().__init__()
         self.net, self.sizes, self.single, self.maskable = net, sizes, single, maskable
 
-    def scores(self, latent: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:
+    def scores(self, latent: torch.Tensor, masks: Masks) -> torch.Tensor:
         """Return the log-probabilities of a single choice; of several, one after another."""
         return torch.cat(self._log_probabilities(latent, masks), dim=1)
 
-    def _log_probabilities(self, latent: torch.Tensor, masks: torch.Tensor | None) -> list[torch.Tensor]:
+    def _log_probabilities(self, latent: torch.Tensor, masks: Masks) -> list[torch.Tensor]:
         parts = list(torch.split(self.net(latent), list(self.sizes), dim=1))
         if masks is not None:
             allowed = torch.split(masks.reshape(len(latent), sum(self.sizes)), list(self.sizes), dim=1)
@@ -81,35 +81,23 @@ class Categories(nn.Module):
             parts = [part.where(mask, part.new_tensor(_MASKED)) for part, mask in zip(normal, allowed, strict=True)]
         return [_normalised(logits) for logits in parts]
 
-    def forward(
-        self, latent: torch.Tensor, rng: np.random.Generator | None, masks: torch.Tensor | None
-    ) -> torch.Tensor:
+    def forward(self, latent: torch.Tensor, rng: Rng, masks: Masks) -> torch.Tensor:
         """Return the most likely choices, or draw them."""
         chosen = [_choice(part, rng) for part in self._log_probabilities(latent, masks)]
         return chosen[0] if self.single else torch.stack(chosen, dim=1)
 
 
-class Bits(nn.Module):
+class Bits(_OfNet):
     """Yes or no, several at once."""
 
     stochastic = True
-    maskable = False
 
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
-
-    def scores(self, latent: torch.Tensor, masks: torch.Tensor | None) -> torch.Tensor:  # noqa: ARG002 (as the others)
+    def scores(self, latent: torch.Tensor, _masks: Masks) -> torch.Tensor:
         """Return the log-probabilities of no and yes, one question after another."""
         logits = self.net(latent)
         return torch.stack([nn.functional.logsigmoid(-logits), nn.functional.logsigmoid(logits)], dim=2).flatten(1)
 
-    def forward(
-        self,
-        latent: torch.Tensor,
-        rng: np.random.Generator | None,
-        masks: torch.Tensor | None,  # noqa: ARG002 (as the others)
-    ) -> torch.Tensor:
+    def forward(self, latent: torch.Tensor, rng: Rng, _masks: Masks) -> torch.Tensor:
         """Return the more likely answers, or draw them."""
         likely = self.net(latent).sigmoid()
         if rng is None:
@@ -145,12 +133,7 @@ class Gaussian(nn.Module):
             self.log_std_net = None
             self.register_buffer("log_std", log_std)
 
-    def forward(
-        self,
-        latent: torch.Tensor,
-        rng: np.random.Generator | None,
-        masks: torch.Tensor | None,  # noqa: ARG002 (as the others)
-    ) -> torch.Tensor:
+    def forward(self, latent: torch.Tensor, rng: Rng, _masks: Masks) -> torch.Tensor:
         """Return the mean, or draw around it."""
         actions: torch.Tensor = self.mean(latent)
         if rng is not None:
@@ -165,26 +148,17 @@ class Gaussian(nn.Module):
         written = self.get_buffer("log_std")
         if not self.state_dependent:
             return written.exp()
-        std = _expln(written) if self.use_expln else written.exp()
+        std = written.exp()
+        if self.use_expln:  # like the exponential below zero and like the logarithm above
+            above = ((written * (written > 0) + 1e-6).log1p() + 1.0) * (written > 0)
+            std = std * (written <= 0) + above
         return ((latent**2) @ (std**2) + 1e-6).sqrt()
 
 
-class Certain(nn.Module):
+class Certain(_OfNet):
     """Continuous actions that come straight from the network."""
 
-    stochastic = False
-    maskable = False
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(
-        self,
-        latent: torch.Tensor,
-        rng: np.random.Generator | None,  # noqa: ARG002 (as the others)
-        masks: torch.Tensor | None,  # noqa: ARG002 (as the others)
-    ) -> torch.Tensor:
+    def forward(self, latent: torch.Tensor, _rng: Rng, _masks: Masks) -> torch.Tensor:
         """Return the actions."""
         actions: torch.Tensor = self.net(latent)
         return actions
@@ -195,17 +169,10 @@ def _normalised(logits: torch.Tensor) -> torch.Tensor:
     return logits - logits.logsumexp(dim=-1, keepdim=True)
 
 
-def _choice(log_probabilities: torch.Tensor, rng: np.random.Generator | None) -> torch.Tensor:
+def _choice(log_probabilities: torch.Tensor, rng: Rng) -> torch.Tensor:
     likely = log_probabilities.softmax(dim=-1)
     if rng is None:
         return likely.argmax(dim=1)
     shares = likely.double().cumsum(dim=1)
     drawn = torch.from_numpy(rng.random(len(shares)))[:, None] * shares[:, -1:]
     return (shares > drawn).int().argmax(dim=1)
-
-
-def _expln(log_std: torch.Tensor) -> torch.Tensor:
-    """Grow like the exponential below zero and like the logarithm above, as gSDE may be told to."""
-    below = log_std.exp() * (log_std <= 0)
-    above = ((log_std * (log_std > 0) + 1e-6).log1p() + 1.0) * (log_std > 0)
-    return below + above

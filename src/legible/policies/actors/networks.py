@@ -120,7 +120,7 @@ class Combined(nn.Module):
         return torch.cat(parts, dim=1)
 
 
-def lstm(tensors: Sequence[tuple[Array, Array, Array, Array]]) -> nn.LSTM:
+def lstm(tensors: Sequence[Sequence[Array]]) -> nn.LSTM:
     """Return an LSTM from the weights of its layers, in PyTorch's order: input, hidden, and the biases of both."""
     module = nn.LSTM(tensors[0][0].shape[1], tensors[0][1].shape[1], num_layers=len(tensors))
     with torch.no_grad():

@@ -95,18 +95,14 @@ def tensors_of(batch: Batch, space: spaces.Space[Any], *, scale_images: bool) ->
 
 
 def _tensor(rows: npt.NDArray[Any], space: spaces.Space[Any], scale_images: bool) -> torch.Tensor:
-    if isinstance(space, spaces.Discrete):
-        return _one_hot(rows.reshape(-1, 1), [int(space.n)])
-    if isinstance(space, spaces.MultiDiscrete):
-        return _one_hot(rows, space.nvec.tolist())
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        sizes = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.tolist()
+        rows = rows.reshape(-1, 1) if isinstance(space, spaces.Discrete) else rows
+        whole = rows.astype(np.int64)
+        if (whole < 0).any() or (whole >= np.array(sizes)).any() or (whole != rows).any():
+            raise PolicyError(f"the policy reads whole numbers below {sizes}, but an observation holds something else")
+        columns = torch.from_numpy(np.ascontiguousarray(whole))
+        return torch.cat([F.one_hot(columns[:, place], size).float() for place, size in enumerate(sizes)], dim=1)
     # Turned pictures stay the views that they are: PyTorch then sums as it does for Stable-Baselines3.
     values = torch.as_tensor(rows if rows.flags.writeable else rows.copy()).float()
     return values / 255.0 if scale_images and is_image(space) else values
-
-
-def _one_hot(rows: npt.NDArray[Any], sizes: list[int]) -> torch.Tensor:
-    whole = np.asarray(rows).astype(np.int64)
-    if (whole < 0).any() or (whole >= np.array(sizes)).any() or (whole != rows).any():
-        raise PolicyError(f"the policy reads whole numbers below {sizes}, but an observation holds something else")
-    columns = torch.from_numpy(np.ascontiguousarray(whole))
-    return torch.cat([F.one_hot(columns[:, place], size).float() for place, size in enumerate(sizes)], dim=1)

@@ -44,7 +44,7 @@ class ActorPolicy:
     normalisation
         Statistics to normalise observations with before anything else; by entry for dictionaries.
     env_id
-        The environment that the policy was made for, None when nobody said.
+        The environment that the policy was made for, None when it is not known.
     metadata
         Anything else worth keeping.
     """
@@ -158,6 +158,13 @@ class ActorPolicy:
         actions = self._in_space(raw.reshape(-1, *(self.action_space.shape or ())))
         return (actions[0] if single else actions), state
 
+    def try_once(self) -> None:
+        """Act once on zeros: tensors that do not fit each other or the spaces raise an error."""
+        space = self.observation_space
+        parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
+        zeros = {key: np.zeros((1, *(part.shape or ())), part.dtype) for key, part in parts.items()}
+        self.predict(zeros if isinstance(space, spaces.Dict) else zeros[""])
+
     def _masks(self, action_masks: npt.ArrayLike | None, n_rows: int) -> torch.Tensor | None:
         if action_masks is None:
             return None
@@ -174,9 +181,18 @@ class ActorPolicy:
     ) -> tuple[torch.Tensor, State | None]:
         ready = normalised_batch(batch, self.normalisation)
         features = self.extractor(tensors_of(ready, self.observation_space, scale_images=self.scale_images))
-        if self.memory is not None:
-            features, state = _remember(self.memory, features, state, episode_start)
-        return self.body(features), state
+        memory = self.memory
+        if memory is None:
+            return self.body(features), state
+        if state is None:
+            hidden = cell = torch.zeros(memory.num_layers, len(features), memory.hidden_size)
+        else:
+            hidden, cell = (torch.tensor(np.asarray(part), dtype=torch.float32) for part in state)
+        if episode_start is not None:  # rows whose episode starts begin with nothing
+            kept = 1.0 - torch.tensor(np.asarray(episode_start), dtype=torch.float32).reshape(1, len(features), 1)
+            hidden, cell = hidden * kept, cell * kept
+        output, (hidden, cell) = memory(features[None], (hidden, cell))
+        return self.body(output[0]), (hidden.numpy(), cell.numpy())
 
     def _in_space(self, actions: npt.NDArray[Any]) -> npt.NDArray[Any]:
         space = self.action_space
@@ -186,19 +202,3 @@ class ActorPolicy:
             stretched: npt.NDArray[Any] = space.low + (0.5 * (actions + 1.0) * (space.high - space.low))
             return stretched
         return np.clip(actions, space.low, space.high)
-
-
-def _remember(
-    memory: nn.LSTM, features: torch.Tensor, state: State | None, episode_start: npt.ArrayLike | None
-) -> tuple[torch.Tensor, State]:
-    """Take one step of memory; rows whose episode starts begin with nothing."""
-    n_rows = len(features)
-    if state is None:
-        hidden = cell = torch.zeros(memory.num_layers, n_rows, memory.hidden_size)
-    else:
-        hidden, cell = (torch.tensor(np.asarray(part), dtype=torch.float32) for part in state)
-    if episode_start is not None:
-        kept = 1.0 - torch.tensor(np.asarray(episode_start), dtype=torch.float32).reshape(1, n_rows, 1)
-        hidden, cell = hidden * kept, cell * kept
-    output, (hidden, cell) = memory(features[None], (hidden, cell))
-    return output[0], (hidden.numpy(), cell.numpy())

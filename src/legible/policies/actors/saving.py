@@ -25,6 +25,11 @@ from legible.policies.protocol import PolicyError
 
 Arrays = dict[str, npt.NDArray[Any]]
 _STATISTICS = ("mean", "var", "scale", "bias")
+_HEADS_OF_NETS: Mapping[str, type[QValues] | type[Bits] | type[Certain]] = {
+    "values": QValues,
+    "bits": Bits,
+    "certain": Certain,
+}
 
 
 def why_not_saved(policy: ActorPolicy) -> str | None:
@@ -83,7 +88,10 @@ def describe_space(space: spaces.Space[Any]) -> dict[str, Any]:
     """Return a space as plain data."""
     match space:
         case spaces.Box():
-            bounds = {name: _bounds(values) for name, values in (("low", space.low), ("high", space.high))}
+            bounds = {
+                name: [float(value) if np.isfinite(value) else None for value in values.ravel()]
+                for name, values in (("low", space.low), ("high", space.high))
+            }
             return {"kind": "box", "shape": list(space.shape), "dtype": np.dtype(space.dtype).name, **bounds}
         case spaces.Discrete():
             return {"kind": "discrete", "n": int(space.n), "start": int(space.start)}
@@ -92,10 +100,6 @@ def describe_space(space: spaces.Space[Any]) -> dict[str, Any]:
         case spaces.MultiBinary():
             return {"kind": "multi-binary", "n": list(space.shape) if len(space.shape) > 1 else space.shape[0]}
     raise PolicyError(f"it reads or takes {space}")
-
-
-def _bounds(values: npt.NDArray[Any]) -> list[float | None]:
-    return [float(value) if np.isfinite(value) else None for value in values.ravel()]
 
 
 def build_space(described: Mapping[str, Any]) -> spaces.Space[Any]:
@@ -169,16 +173,12 @@ def _describe_head(head: Head, tensors: Arrays) -> dict[str, Any]:
         raise PolicyError(f"its actions come from a {type(head).__name__}")
     net = head.mean if isinstance(head, Gaussian) else head.net
     described: dict[str, Any] = {"net": _describe_module(net, "head", tensors)}
-    match head:
-        case QValues():
-            return {"kind": "values", **described}
-        case Bits():
-            return {"kind": "bits", **described}
-        case Certain():
-            return {"kind": "certain", **described}
-        case Categories():
-            described |= {"sizes": list(head.sizes), "single": head.single, "maskable": head.maskable}
-            return {"kind": "categories", **described}
+    if isinstance(head, QValues | Bits | Certain):
+        kind = next(kind for kind, of_net in _HEADS_OF_NETS.items() if isinstance(head, of_net))
+        return {"kind": kind, **described}
+    if isinstance(head, Categories):
+        described |= {"sizes": list(head.sizes), "single": head.single, "maskable": head.maskable}
+        return {"kind": "categories", **described}
     described |= {"squashed": head.squashed, "state_dependent": head.state_dependent, "use_expln": head.use_expln}
     if head.log_std_net is None:
         tensors["log_std"] = head.get_buffer("log_std").numpy()
@@ -188,23 +188,19 @@ def _describe_head(head: Head, tensors: Arrays) -> dict[str, Any]:
 
 def _build_head(described: Mapping[str, Any], tensors: Arrays) -> Head:
     net = _build_module(described["net"], "head", tensors)
+    if described["kind"] in _HEADS_OF_NETS:
+        return _HEADS_OF_NETS[described["kind"]](net)
     match described["kind"]:
-        case "values":
-            return QValues(net)
-        case "bits":
-            return Bits(net)
-        case "certain":
-            return Certain(net)
         case "categories":
             sizes = tuple(int(size) for size in described["sizes"])
             return Categories(net, sizes, single=bool(described["single"]), maskable=bool(described["maskable"]))
         case "gaussian":
             layers = described["log_std"]
-            spread: torch.Tensor | nn.Module = (
-                torch.from_numpy(np.array(tensors.pop("log_std")))
-                if layers is None
-                else _build_module(layers, "log_std", tensors)
-            )
+            spread: torch.Tensor | nn.Module
+            if layers is None:
+                spread = torch.from_numpy(np.array(tensors.pop("log_std")))
+            else:
+                spread = _build_module(layers, "log_std", tensors)
             return Gaussian(
                 net,
                 spread,

@@ -1,28 +1,26 @@
 """The readers that come with legible, one a kind of file or object; `legible.policies.register_reader` adds others.
 
-- `legible_file`: ``.safetensors`` files that `legible.policies.save_policy` wrote.
-- `sb3_zip`: zips of Stable-Baselines3 and sb3-contrib.
-- `rl_zoo`: folders of the RL Zoo.
+- `legible_file`: ``.safetensors`` files that `legible.policies.save_policy` wrote, and policies of the zoo by name.
+- `sb3_zip`: zips of Stable-Baselines3 and sb3-contrib, and folders of the RL Zoo.
 - `cleanrl`: state dicts of CleanRL.
 - `torch_state`: tensors of PyTorch with a description in TOML.
 - `onnx`: ONNX files.
 - `code`: TorchScript and ``module:function``.
 - `hub`: policies on the Hugging Face hub.
-- `zoo`: policies of the zoo by name.
 - `objects`: what is already in memory.
 """
 
 from __future__ import annotations
 
-from legible.policies.readers import cleanrl, code, hub, legible_file, objects, onnx, rl_zoo, sb3_zip, torch_state, zoo
+from legible.policies.readers import cleanrl, code, hub, legible_file, objects, onnx, sb3_zip, torch_state
 from legible.policies.registry import PolicyReader
 
 SHIPPED_READERS: tuple[PolicyReader, ...] = (
-    zoo.READER,
+    legible_file.ZOO_READER,
     hub.READER,
     legible_file.READER,
     sb3_zip.READER,
-    rl_zoo.READER,
+    sb3_zip.FOLDER_READER,
     cleanrl.READER,
     onnx.READER,
     code.SCRIPT_READER,

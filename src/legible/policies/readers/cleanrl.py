@@ -28,7 +28,7 @@ from legible.policies.architecture import array_in
 from legible.policies.encoding import Plain
 from legible.policies.network import Layer, NetworkPolicy
 from legible.policies.normalising import normalised_file
-from legible.policies.protocol import Policy, PolicyError
+from legible.policies.protocol import Policy, PolicyError, naming
 from legible.policies.registry import LoadOptions, PolicyReader
 from legible.policies.torch_file import checked_state, read_saved
 
@@ -55,9 +55,8 @@ def read(path: Path, options: LoadOptions) -> Policy:
         saved = saved[0]  # the actor; the others are critics
     state = checked_state(saved, raw, path, "the file")
     try:
-        policy = _policy_of(state, said, path)
-    except PolicyError as error:
-        raise error if str(path) in str(error) else PolicyError(f"{path}: {error}") from error
+        with naming(path):
+            policy = _policy_of(state, said, path)
     except (RuntimeError, ValueError, AssertionError, IndexError) as error:
         raise PolicyError(f"{path}: its tensors do not fit each other: {str(error)[:200]}") from error
     return normalised_file(policy, path, options, trained_so=False)
@@ -71,11 +70,10 @@ def _policy_of(state: State, said: Mapping[str, Any], path: Path) -> NetworkPoli
         "metadata": {"library": "CleanRL", **metadata},
     }
     if "actor_mean.0.weight" in state:
-        net = sequence(_layers(state, "actor_mean", "tanh", path))
+        layers = _layers(state, "actor_mean", "tanh", path)
         log_std = torch.from_numpy(array_in(state, "actor_logstd", path).reshape(-1).copy())
-        return _tried(
-            _flat(state, "actor_mean.0"), _unbounded(len(log_std)), Gaussian(net, log_std, squashed=False), **named
-        )
+        head = Gaussian(sequence(layers), log_std, squashed=False)
+        return _tried(_unbounded(layers[0].n_inputs), _unbounded(len(log_std)), head, **named)
     if "fc1.weight" in state:
         return _squashed_actor(state, path, named)
     if "actor.0.weight" in state:
@@ -92,8 +90,9 @@ def _policy_of(state: State, said: Mapping[str, Any], path: Path) -> NetworkPoli
     if "atoms" not in state:
         return NetworkPolicy(layers, "values", Plain(layers[0].n_inputs), **named)
     atoms = array_in(state, "atoms", path)
-    head = QValues(nn.Sequential(sequence(layers), _ExpectedValue(atoms)))
-    return _tried(_flat(state, "network.0"), spaces.Discrete(layers[-1].n_outputs // len(atoms)), head, **named)
+    actions = spaces.Discrete(layers[-1].n_outputs // len(atoms))
+    values = QValues(nn.Sequential(sequence(layers), _ExpectedValue(atoms)))
+    return _tried(_unbounded(layers[0].n_inputs), actions, values, **named)
 
 
 def _squashed_actor(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy:
@@ -108,7 +107,7 @@ def _squashed_actor(state: State, path: Path, named: Mapping[str, Any]) -> Actor
         head = Gaussian(linear(mean.weight, mean.bias), spread, squashed=True)
     else:
         head = Certain(sequence([_layer(state, "fc_mu", "tanh", path)]))
-    return _tried(_flat(state, "fc1"), actions, head, body=sequence(hidden), squashed=True, **named)
+    return _tried(_unbounded(hidden[0].n_inputs), actions, head, body=sequence(hidden), squashed=True, **named)
 
 
 def _pictures(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy:
@@ -121,19 +120,14 @@ def _pictures(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy
     side = math.isqrt(hidden.n_inputs // convolutions[-1][0].shape[0])
     size = 8 * side + 28  # the smallest picture that the convolutions of NatureCnn turn into side × side
     space = spaces.Box(0, 255, (convolutions[0][0].shape[1], size, size), np.uint8)
-    head: Head
-    if "actor.weight" in state:
-        last = _layer(state, "actor", "identity", path)
-        head = Categories(linear(last.weight, last.bias), (last.n_outputs,), single=True)
-        n_actions = last.n_outputs
-    else:
-        last = _layer(state, "network.9", "identity", path)
-        net: nn.Module = linear(last.weight, last.bias)
-        n_actions = last.n_outputs
-        if "atoms" in state:
-            atoms = array_in(state, "atoms", path)
-            net, n_actions = nn.Sequential(net, _ExpectedValue(atoms)), n_actions // len(atoms)
-        head = QValues(net)
+    is_actor = "actor.weight" in state
+    last = _layer(state, "actor" if is_actor else "network.9", "identity", path)
+    net: nn.Module = linear(last.weight, last.bias)
+    n_actions = last.n_outputs
+    if "atoms" in state and not is_actor:
+        atoms = array_in(state, "atoms", path)
+        net, n_actions = nn.Sequential(net, _ExpectedValue(atoms)), n_actions // len(atoms)
+    head = Categories(net, (n_actions,), single=True) if is_actor else QValues(net)
     extractor = NatureCnn(convolutions, (hidden.weight, hidden.bias))
     return _tried(space, spaces.Discrete(n_actions), head, extractor=extractor, **named)
 
@@ -172,10 +166,6 @@ def _layers(state: State, prefix: str, activation: str, path: Path) -> tuple[Lay
     )
 
 
-def _flat(state: State, first: str) -> spaces.Box:
-    return spaces.Box(-np.inf, np.inf, (state[f"{first}.weight"].shape[1],), np.float32)
-
-
 def _unbounded(width: int) -> spaces.Box:
     return spaces.Box(-np.inf, np.inf, (width,), np.float32)
 
@@ -190,7 +180,7 @@ def _tried(
     **fields: Any,
 ) -> ActorPolicy:
     policy = ActorPolicy(observations, actions, extractor or Flatten(), body or nn.Identity(), head, **fields)
-    policy.predict(np.zeros((1, *observations.shape), observations.dtype))
+    policy.try_once()
     return policy
 
 

@@ -72,15 +72,12 @@ def _files(hub: Any, repository: str, revision: str | None, place: dict[str, str
     """Return the names of the files of a repository; without a network, of those that are in the cache, and True."""
     try:
         # Not list_repo_files, which tries for most of a minute to reach a network that is not there.
-        told = hub.HfApi(endpoint=place["endpoint"]).model_info(repository, revision=revision, timeout=_TIMEOUT)
-        return sorted(each.rfilename for each in told.siblings or ()), False
+        info = hub.HfApi(endpoint=place["endpoint"]).model_info(repository, revision=revision, timeout=_TIMEOUT)
+        return sorted(each.rfilename for each in info.siblings or ()), False
     except Exception as error:
         try:
-            kept = Path(
-                hub.snapshot_download(
-                    repository, revision=revision, local_files_only=True, cache_dir=place["cache_dir"]
-                )
-            )
+            cache = {"local_files_only": True, "cache_dir": place["cache_dir"]}
+            kept = Path(hub.snapshot_download(repository, revision=revision, **cache))
         except Exception:
             raise error from None  # what went wrong first says more
         return sorted(str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file()), True

@@ -1,4 +1,4 @@
-"""Reader of legible's own ``.safetensors`` files."""
+"""Readers of legible's own ``.safetensors`` files, by path and, those of the zoo, by name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from legible.policies.normalising import normalised_file
 from legible.policies.policy_file import read_policy_file
 from legible.policies.protocol import Policy
 from legible.policies.registry import LoadOptions, PolicyReader
+from legible.policies.zoo import PREFIX, zoo_path
 
 
 def is_own(source: Any) -> bool:
@@ -26,4 +27,15 @@ def read(path: Path, options: LoadOptions) -> Policy:
     return guided
 
 
+def is_name(source: Any) -> bool:
+    """Return whether this is the address of a policy of the zoo."""
+    return isinstance(source, str) and source.startswith(PREFIX)
+
+
+def read_named(source: str, options: LoadOptions) -> Policy:
+    """Read a policy of the zoo."""
+    return read(zoo_path(source), options)
+
+
 READER = PolicyReader("legible", "a .safetensors file that save_policy wrote", is_own, read)
+ZOO_READER = PolicyReader("zoo", "zoo:NAME for a policy that comes with legible", is_name, read_named)

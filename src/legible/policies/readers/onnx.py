@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from legible.errors import LegibleError
 from legible.imports import optional_package
 from legible.policies.protocol import Observations, Policy, PolicyError, UnclearPolicyError
 from legible.policies.readers import objects
@@ -76,11 +77,9 @@ def read(path: Path, options: LoadOptions) -> Policy:
     function = OnnxFunction(path.read_bytes())
     try:
         inputs, outputs = function.session.get_inputs(), function.session.get_outputs()
-    except PolicyError:
+    except LegibleError:
         raise
     except Exception as error:
-        if type(error).__module__.startswith("legible"):
-            raise
         # onnxruntime has an error of its own for every way in which a file can be damaged.
         raise PolicyError(f"{path}: onnxruntime cannot read it: {str(error)[:300]}") from error
     if not outputs:

@@ -1,4 +1,4 @@
-"""Reader of the zips of Stable-Baselines3 and sb3-contrib."""
+"""Readers of the zips of Stable-Baselines3 and sb3-contrib, and of the RL Zoo's folders with such a zip."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from legible.policies.normalising import frame_padding, normalised_file
 from legible.policies.protocol import Policy, UnclearPolicyError
 from legible.policies.registry import LoadOptions, PolicyReader
-from legible.policies.rl_zoo import ENVIRONMENT_NEEDS, Training, find_training
+from legible.policies.rl_zoo import ENVIRONMENT_NEEDS, Training, find_training, is_zoo_folder, policy_in_folder
 from legible.policies.sb3.archive import read_contents
 from legible.policies.sb3.description import ALGORITHMS, checked_algorithm, trained_normalised
-from legible.policies.sb3.zip_policy import Answers, read_sb3_zip
+from legible.policies.sb3.zip_policy import read_sb3_zip
 
 if TYPE_CHECKING:
     from legible.policies.normalising import NormalisablePolicy
@@ -34,11 +34,22 @@ def is_own(source: Any) -> bool:
 
 def read(path: Path, options: LoadOptions) -> Policy:
     """Read the policy of a zip without unpickling anything, or with Stable-Baselines3's own loader if it is trusted."""
-    return read_trained(path, options, find_training(path))
+    return _read_trained(path, options, find_training(path))
 
 
-def read_trained(path: Path, options: LoadOptions, training: Training | None) -> Policy:
-    """Read the policy of a zip, and remember how the RL Zoo's files say that it was trained."""
+def is_folder(source: Any) -> bool:
+    """Return whether this is a folder with a policy and the zoo's files."""
+    return isinstance(source, Path) and is_zoo_folder(source)
+
+
+def read_folder(folder: Path, options: LoadOptions) -> Policy:
+    """Read the policy of a folder, with its statistics and with what its environment needs."""
+    path = policy_in_folder(folder)
+    return _read_trained(path, options, find_training(path, anywhere=True))
+
+
+def _read_trained(path: Path, options: LoadOptions, training: Training | None) -> Policy:
+    """Read the policy of a zip, with what its environment needs, as the RL Zoo's files say, among its metadata."""
     options.refuse("a policy file", "output")
     algorithm = checked_algorithm(options.algorithm)
     frames = 1 if training is None else training.frame_stack
@@ -48,17 +59,14 @@ def read_trained(path: Path, options: LoadOptions, training: Training | None) ->
 
         options.refuse("a trusted zip", "activation", "encoding")
         model, trained_so = load_trusted_zip(path, algorithm)
-        policy = normalised_file(policy_of_model(model), path, options, trained_so=trained_so, frames=frames)
+        policy = policy_of_model(model)
     else:
         contents = read_contents(path)
-        answers = Answers(algorithm, options.activation, options.encoding, options.n_actions)
         trained_so = trained_normalised(contents)
-        policy = normalised_file(read_sb3_zip(contents, answers), path, options, trained_so=trained_so, frames=frames)
-    return policy if training is None else _with_needs(policy, training, path, options)
-
-
-def _with_needs(policy: NormalisablePolicy, training: Training, path: Path, options: LoadOptions) -> Policy:
-    """Return the policy with what its environment needs among its metadata."""
+        policy = read_sb3_zip(contents, algorithm, options)
+    policy = normalised_file(policy, path, options, trained_so=trained_so, frames=frames)
+    if training is None:
+        return policy
     if training.normalised and policy.normalisation is None and options.normalisation is None:
         raise UnclearPolicyError(
             f"{path}: config.yml says that its observations were normalised, but their statistics are not there. Put "
@@ -75,3 +83,4 @@ def _with_needs(policy: NormalisablePolicy, training: Training, path: Path, opti
 
 
 READER = PolicyReader("sb3", f"a .zip file of Stable-Baselines3 or sb3-contrib ({', '.join(ALGORITHMS)})", is_own, read)
+FOLDER_READER = PolicyReader("rl-zoo", "a folder of the RL Zoo", is_folder, read_folder)

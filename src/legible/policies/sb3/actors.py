@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,29 +21,23 @@ from legible.policies.actors.policy import ActorPolicy
 from legible.policies.network import Layer
 from legible.policies.protocol import PolicyError
 from legible.policies.sb3.archive import Contents
-from legible.policies.sb3.description import DESIGNS, Algorithm, uses_sde
+from legible.policies.sb3.description import DESIGNS, Algorithm, Between, uses_sde
 from legible.policies.sb3.layers import Tensors, average_quantiles, hidden_layers, q_layers
 
-_Activation = Activation | Literal["prelu"]
 _CLIP_MEAN = 2.0
 _BATCH_NORM_EPSILON = 0.001
 # The defaults of SAC's and CrossQ's policy classes.
 
 
+@dataclass(frozen=True)
 class _Builder:
     """Takes the tensors of one policy, part by part."""
 
-    def __init__(
-        self,
-        contents: Contents,
-        algorithm: Algorithm,
-        options: Mapping[str, Any],
-        tensors: Tensors,
-        activation: _Activation,
-    ) -> None:
-        self.contents, self.algorithm, self.options = contents, algorithm, options
-        self.tensors, self.activation = tensors, activation
-        self.sde = uses_sde(contents, options)
+    algorithm: Algorithm
+    options: Mapping[str, Any]
+    tensors: Tensors
+    activation: Between
+    sde: bool
 
     def extractor(self, prefix: str, space: spaces.Space[Any]) -> nn.Module:
         """Take what turns observations into features."""
@@ -58,27 +53,17 @@ class _Builder:
         ]
         return NatureCnn(convolutions, self.tensors.linear(f"{prefix}.linear.0"))
 
-    def values(self, name: str, n_actions: int) -> Head:
-        """Take a network of Q-values or quantiles."""
-        layers = q_layers(self.tensors, f"{name}.{name}", self.activation)
-        if self.algorithm == "QRDQN":
-            layers = average_quantiles(self.contents, self.options, layers, n_actions)
-        return QValues(sequence(layers))
-
     def memory(self) -> nn.LSTM:
         """Take the LSTM of the actor."""
-        taken: list[tuple[Array, Array, Array, Array]] = []
-        while self.tensors.has(f"lstm_actor.weight_ih_l{len(taken)}"):
-            number = len(taken)
-            weights = [self.tensors.take(f"lstm_actor.weight_{part}_l{number}", 2) for part in ("ih", "hh")]
-            biases = [self.tensors.take(f"lstm_actor.bias_{part}_l{number}", 1) for part in ("ih", "hh")]
-            taken.append((weights[0], weights[1], biases[0], biases[1]))
-        if not taken:
-            raise PolicyError(f"{self.contents.path}: tensor 'lstm_actor.weight_ih_l0' of policy.pth is missing")
+        taken: list[list[Array]] = []
+        while not taken or self.tensors.has(f"lstm_actor.weight_ih_l{len(taken)}"):
+            weights = [self.tensors.take(f"lstm_actor.weight_{part}_l{len(taken)}", 2) for part in ("ih", "hh")]
+            biases = [self.tensors.take(f"lstm_actor.bias_{part}_l{len(taken)}", 1) for part in ("ih", "hh")]
+            taken.append([*weights, *biases])
         return lstm(taken)
 
     def actor_critic_head(self, space: spaces.Space[Any]) -> Head:
-        """Take the last layer of PPO and its relatives, and what stands beside it for continuous actions."""
+        """Take the last layer of PPO and its relatives, and what stands next to it for continuous actions."""
         net = linear(*self.tensors.linear("action_net"))
         maskable = self.algorithm == "MaskablePPO"
         if isinstance(space, spaces.Discrete):
@@ -138,7 +123,7 @@ def actor_policy(
     algorithm: Algorithm,
     options: Mapping[str, Any],
     tensors: Tensors,
-    activation: _Activation,
+    activation: Between,
     observation_space: spaces.Space[Any],
     action_space: spaces.Space[Any],
     metadata: Mapping[str, Any],
@@ -152,9 +137,10 @@ def actor_policy(
     """
     if algorithm == "CrossQ" and activation == "prelu":
         contents.refuse("PReLU between the layers of CrossQ is not supported")
-    builder = _Builder(contents, algorithm, options, tensors, activation)
+    builder = _Builder(algorithm, options, tensors, activation, uses_sde(contents, options))
     design = DESIGNS[algorithm]
     _check_spaces(contents, algorithm, action_space)
+    squashed = _is_squashed(contents, algorithm, options, action_space)
     memory = None
     body: nn.Module = nn.Identity()
     if design == "values":
@@ -162,7 +148,10 @@ def actor_policy(
         tensors.drop(f"{name}_target.")
         assert isinstance(action_space, spaces.Discrete)
         extractor = builder.extractor(f"{name}.features_extractor", observation_space)
-        head = builder.values(name, int(action_space.n))
+        layers = q_layers(tensors, f"{name}.{name}", activation)
+        if algorithm == "QRDQN":
+            layers = average_quantiles(contents, options, layers, int(action_space.n))
+        head: Head = QValues(sequence(layers))
     elif design == "actor-critic":
         for critic in ("mlp_extractor.value_net.", "value_net.", "vf_features_extractor.", "lstm_critic.", "critic."):
             tensors.drop(critic)
@@ -184,7 +173,7 @@ def actor_policy(
             tensors.drop(other)
         extractor = builder.extractor("actor.features_extractor", observation_space)
         layers = q_layers(tensors, "action_net" if algorithm == "ARS" else "actor.mu", activation)
-        if _is_squashed(contents, algorithm, options, action_space):
+        if squashed:
             layers = (*layers[:-1], Layer(layers[-1].weight, layers[-1].bias, Activation("tanh")))
         head = QValues(sequence(layers)) if isinstance(action_space, spaces.Discrete) else Certain(sequence(layers))
     tensors.finish()
@@ -195,11 +184,16 @@ def actor_policy(
         body,
         head,
         memory,
-        squashed=_is_squashed(contents, algorithm, options, action_space),
+        squashed=squashed,
         scale_images=bool(options.get("normalize_images", True)),
         metadata=metadata,
     )
-    _try(contents, policy)
+    try:
+        policy.try_once()
+    except (RuntimeError, ValueError, AssertionError) as error:
+        raise PolicyError(
+            f"{contents.path}: the tensors of policy.pth do not fit each other or its spaces: {str(error)[:300]}"
+        ) from error
     return policy
 
 
@@ -233,16 +227,3 @@ def _check_spaces(contents: Contents, algorithm: Algorithm, action_space: spaces
     if not isinstance(action_space, fits):
         names = ", ".join(space.__name__ for space in fits)
         contents.refuse(f"{algorithm} has actions that are {names}, but its action space is {action_space}")
-
-
-def _try(contents: Contents, policy: ActorPolicy) -> None:
-    """Let the policy act once, so that tensors that do not fit are found now."""
-    space = policy.observation_space
-    parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
-    zeros = {key: np.zeros((1, *(part.shape or ())), part.dtype) for key, part in parts.items()}
-    try:
-        policy.predict(zeros if isinstance(space, spaces.Dict) else zeros[""])
-    except (RuntimeError, ValueError, AssertionError) as error:
-        raise PolicyError(
-            f"{contents.path}: the tensors of policy.pth do not fit each other or its spaces: {str(error)[:300]}"
-        ) from error

@@ -62,9 +62,18 @@ def read_contents(path: Path) -> Contents:
         When the file is missing, damaged or no policy of Stable-Baselines3.
     """
     with _opened(path) as archive:
-        data = _read_data(path, archive)
+        names = archive.namelist()
+        if "policy.pth" not in names:
+            raise PolicyError(
+                f"{path}: this zip file has no policy.pth, so it was not written by Stable-Baselines3's save(); it "
+                f"holds {', '.join(sorted(names)[:5]) or 'nothing'}"
+            )
+        check_member(path, archive, "policy.pth")
+        data = read_json(_read_member(path, archive, "data"), f"{path}: data") if "data" in names else {}
+        if not isinstance(data, dict):
+            raise PolicyError(f"{path}: data is a JSON {type(data).__name__}, not an object")
         version = None
-        if "_stable_baselines3_version" in archive.namelist():
+        if "_stable_baselines3_version" in names:
             version = _read_member(path, archive, "_stable_baselines3_version").decode("utf-8", "replace").strip()
     return Contents(path, data, version)
 
@@ -99,18 +108,3 @@ def _read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
         raise PolicyError(f"{path}: {name} is damaged: {error}") from error
     except (NotImplementedError, RuntimeError) as error:
         raise PolicyError(f"{path}: {name} cannot be unpacked: {error}") from error
-
-
-def _read_data(path: Path, archive: zipfile.ZipFile) -> Mapping[str, Any]:
-    if "policy.pth" not in archive.namelist():
-        raise PolicyError(
-            f"{path}: this zip file has no policy.pth, so it was not written by Stable-Baselines3's save(); it holds "
-            f"{', '.join(sorted(archive.namelist())[:5]) or 'nothing'}"
-        )
-    check_member(path, archive, "policy.pth")
-    if "data" not in archive.namelist():
-        return {}
-    data = read_json(_read_member(path, archive, "data"), f"{path}: data")
-    if not isinstance(data, dict):
-        raise PolicyError(f"{path}: data is a JSON {type(data).__name__}, not an object")
-    return data

@@ -25,6 +25,9 @@ Algorithm = Literal[
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 """The algorithms of Stable-Baselines3 and sb3-contrib whose policies can be loaded."""
 
+Between = Activation | Literal["prelu"]
+"""What stands between the layers: one activation, or one with a slope that is among the tensors."""
+
 Design = Literal["values", "actor-critic", "squashed actor", "plain actor"]
 """How the network of an algorithm is built: Q-values; actor and critic side by side; the actor of SAC; that of TD3."""
 
@@ -215,9 +218,9 @@ def uses_sde(contents: Contents, options: Mapping[str, Any]) -> bool:
 
 def activation_of(
     contents: Contents, options: Mapping[str, Any], algorithm: Algorithm, said: Activation | None
-) -> Activation | Literal["prelu"]:
+) -> Between:
     """Return the activation function between the layers."""
-    written: Activation | Literal["prelu"] | None
+    written: Between | None
     if not isinstance(contents.data.get("policy_kwargs"), dict):
         written = None
     elif "activation_fn" not in options:
@@ -236,7 +239,7 @@ def activation_of(
     return written
 
 
-def _activation_in_text(text: str) -> Activation | Literal["prelu"] | None:
+def _activation_in_text(text: str) -> Between | None:
     named = _CLASS_TEXT.fullmatch(text)
     partial = _PARTIAL_TEXT.fullmatch(text)
     try:

@@ -1,9 +1,8 @@
 """From the tensors of a policy of Stable-Baselines3 to layers of a network.
 
 - `Tensors`: the tensors by name, each checked when it is taken.
-- `q_network`, `actor`: the layers of a kind of policy.
 - `hidden_layers`, `q_layers`: the layers of a sequence of modules.
-- `average_quantiles`: the last layer of QR-DQN as one of Q-values.
+- `average_quantiles`, `average_layer`: the last layer of QR-DQN as one of Q-values.
 - `check_ends`: whether the layers fit each other and the spaces.
 """
 
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from legible.policies.encoding import Encoding
 from legible.policies.network import Layer
 from legible.policies.protocol import PolicyError
 from legible.policies.sb3.archive import Contents
+from legible.policies.sb3.description import Between
 
 _TENSOR_NAME = re.compile(r"(\d+)\.(weight|bias|ra_mean)")
 
@@ -78,15 +78,11 @@ class Tensors:
 
     def places(self, prefix: str) -> list[int]:
         """Return the places that have a tensor in the sequence of modules called `prefix`, in order."""
-        found = (
-            _TENSOR_NAME.fullmatch(name.removeprefix(f"{prefix}."))
-            for name in self._left
-            if name.startswith(f"{prefix}.")
-        )
-        return sorted({int(place.group(1)) for place in found if place is not None})
+        inner = (name.removeprefix(f"{prefix}.") for name in self._left if name.startswith(f"{prefix}."))
+        return sorted({int(found[1]) for name in inner if (found := _TENSOR_NAME.fullmatch(name)) is not None})
 
     def finish(self) -> None:
-        """Complain about tensors that nobody took: the network is more than it seemed."""
+        """Complain about tensors that were not taken: the network is more than it seemed."""
         if self._left:
             name = sorted(self._left)[0]
             if "features_extractor" in name:
@@ -96,9 +92,7 @@ class Tensors:
             self.contents.refuse(f"tensor {name!r} has no place in a plain feed-forward network")
 
 
-def hidden_layers(
-    tensors: Tensors, prefix: str, activation: Activation | Literal["prelu"], last: int | None = None
-) -> list[Layer]:
+def hidden_layers(tensors: Tensors, prefix: str, activation: Between, last: int | None = None) -> list[Layer]:
     """Take the layers of a sequence of modules linear, activation, linear, activation …, before the place `last`."""
     layers: list[Layer] = []
     for place in (place for place in tensors.places(prefix) if last is None or place < last):
@@ -107,30 +101,18 @@ def hidden_layers(
         if place != 2 * len(layers):
             tensors.contents.refuse(f"tensor '{prefix}.{place}.weight' is out of place in a plain feed-forward network")
         weight, bias = tensors.linear(f"{prefix}.{place}")
-        layers.append(Layer(weight, bias, _activation_at(tensors, f"{prefix}.{place + 1}", activation)))
+        if activation != "prelu":
+            layers.append(Layer(weight, bias, activation))
+            continue
+        name = f"{prefix}.{place + 1}.weight"
+        slope = tensors.take(name, 1)
+        if len(slope) != 1:
+            tensors.contents.refuse(f"tensor '{name}' holds {len(slope)} slopes of a PReLU, where one is supported")
+        layers.append(Layer(weight, bias, Activation("leaky_relu", (("negative_slope", float(slope[0])),))))
     return layers
 
 
-def _activation_at(tensors: Tensors, name: str, activation: Activation | Literal["prelu"]) -> Activation:
-    if activation != "prelu":
-        return activation
-    slope = tensors.take(f"{name}.weight", 1)
-    if len(slope) != 1:
-        tensors.contents.refuse(f"tensor '{name}.weight' holds {len(slope)} slopes of a PReLU, where one is supported")
-    return Activation("leaky_relu", (("negative_slope", float(slope[0])),))
-
-
-def q_network(
-    tensors: Tensors, prefix: str, target: str, activation: Activation | Literal["prelu"]
-) -> tuple[Layer, ...]:
-    """Take the layers of a network of Q-values or quantiles, which is all there is but for its `target`."""
-    tensors.drop(target)
-    layers = q_layers(tensors, prefix, activation)
-    tensors.finish()
-    return layers
-
-
-def q_layers(tensors: Tensors, prefix: str, activation: Activation | Literal["prelu"]) -> tuple[Layer, ...]:
+def q_layers(tensors: Tensors, prefix: str, activation: Between) -> tuple[Layer, ...]:
     """Take the layers of a sequence of modules that ends with a layer."""
     places = tensors.places(prefix)
     if not places:
@@ -146,17 +128,6 @@ def q_layers(tensors: Tensors, prefix: str, activation: Activation | Literal["pr
     return (*hidden, head)
 
 
-def actor(tensors: Tensors, activation: Activation | Literal["prelu"]) -> tuple[Layer, ...]:
-    """Take the layers of the actor of PPO, A2C or TRPO."""
-    tensors.drop("mlp_extractor.value_net.")
-    tensors.drop("value_net.")
-    shared = hidden_layers(tensors, "mlp_extractor.shared_net", activation)
-    own = hidden_layers(tensors, "mlp_extractor.policy_net", activation)
-    head = Layer(*tensors.linear("action_net"))
-    tensors.finish()
-    return (*shared, *own, head)
-
-
 def average_quantiles(
     contents: Contents, options: Mapping[str, Any], layers: tuple[Layer, ...], n_actions: int
 ) -> tuple[Layer, ...]:
@@ -169,9 +140,14 @@ def average_quantiles(
     for written in (options.get("n_quantiles"), contents.data.get("n_quantiles")):
         if written not in (None, n_quantiles):
             raise PolicyError(f"{name} has {n_quantiles} quantiles an action, but the file says {written}")
-    weight = head.weight.reshape(n_quantiles, n_actions, -1).mean(axis=0, dtype=np.float64)
-    bias = head.bias.reshape(n_quantiles, n_actions).mean(axis=0, dtype=np.float64)
-    return (*layers[:-1], Layer(weight.astype(np.float32), bias.astype(np.float32)))
+    return (*layers[:-1], average_layer(head, n_quantiles))
+
+
+def average_layer(head: Layer, n_quantiles: int) -> Layer:
+    """Return the layer that gives the mean of the quantiles that a layer gives for every action."""
+    weight = head.weight.reshape(n_quantiles, -1, head.n_inputs).mean(axis=0, dtype=np.float64)
+    bias = head.bias.reshape(n_quantiles, -1).mean(axis=0, dtype=np.float64)
+    return Layer(weight.astype(np.float32), bias.astype(np.float32))
 
 
 def check_ends(tensors: Tensors, layers: tuple[Layer, ...], encoding: Encoding, n_actions: int) -> None:

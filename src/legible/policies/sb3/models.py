@@ -27,6 +27,7 @@ from legible.policies.network import Layer, NetworkPolicy, layers_of_modules
 from legible.policies.protocol import Observations, PolicyError, ScoreKind, Scores, as_scores
 from legible.policies.sb3.archive import read_contents
 from legible.policies.sb3.description import ALGORITHMS, Algorithm, algorithm_of, trained_normalised
+from legible.policies.sb3.layers import average_layer
 from legible.policies.vec_normalize import normalisation_of_vec_normalize
 from legible.policies.wrapped import FunctionPolicy, ModuleFunction, check_finite, device_of
 
@@ -81,8 +82,15 @@ def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPo
         own = _copied(policy)
         return ModelPolicy(own, _head_of(own))
     if layers is None or encoding is None:
-        return _wrapped(policy, head)
-    name = None if isinstance(model, BasePolicy) else _algorithm_name(model)
+        space = policy.observation_space
+        if not isinstance(space, spaces.Box):
+            raise PolicyError(f"{type(policy).__name__}: observations in {space} are not supported")
+        function = ModuleFunction(head.network, _Compute(tuple(space.shape), head.n_quantiles, head.kind))
+        return FunctionPolicy(
+            function, head.kind, int(cast(spaces.Discrete, policy.action_space).n), math.prod(space.shape)
+        )
+    names = (base.__name__ for base in type(model).__mro__ if _is_stock(base) and base.__name__ in ALGORITHMS)
+    name = None if isinstance(model, BasePolicy) else next(names, None)
     metadata = {} if name is None else {"algorithm": name, "num_timesteps": int(model.num_timesteps)}
     return NetworkPolicy(layers, head.kind, encoding, metadata=metadata)
 
@@ -195,14 +203,9 @@ class _Head:
         return answer if self.n_quantiles is None else answer.mean(dim=1)
 
 
-def _algorithm_name(model: Sb3Model) -> Algorithm | None:
-    for ancestor in type(model).__mro__:
-        if (
-            ancestor.__module__.split(".")[0] in ("stable_baselines3", "sb3_contrib")
-            and ancestor.__name__ in ALGORITHMS
-        ):
-            return ancestor.__name__
-    return None
+def _is_stock(kind: type) -> bool:
+    """Return whether a class is one that Stable-Baselines3 or sb3-contrib brings."""
+    return kind.__module__.split(".")[0] in ("stable_baselines3", "sb3_contrib")
 
 
 def _head_of(policy: BasePolicy) -> _Head | None:
@@ -224,16 +227,12 @@ def _head_of(policy: BasePolicy) -> _Head | None:
 
 def _plain_layers(policy: BasePolicy, head: _Head) -> tuple[Layer, ...] | None:
     """Return the layers of a policy that is nothing but layers, None for any other."""
-    stock = type(policy).__module__.split(".")[0] in ("stable_baselines3", "sb3_contrib")
-    if not stock or type(head.extractor) is not FlattenExtractor or not head.modules:
+    if not _is_stock(type(policy)) or type(head.extractor) is not FlattenExtractor or not head.modules:
         return None
     layers = layers_of_modules(head.modules)
     if layers is None or head.n_quantiles is None:
         return layers
-    last = layers[-1]
-    weight = last.weight.reshape(head.n_quantiles, -1, last.n_inputs).mean(axis=0, dtype=np.float64)
-    bias = last.bias.reshape(head.n_quantiles, -1).mean(axis=0, dtype=np.float64)
-    return (*layers[:-1], Layer(weight, bias))
+    return (*layers[:-1], average_layer(layers[-1], head.n_quantiles))
 
 
 def _encoding_of(space: spaces.Space[Any]) -> Encoding | None:
@@ -254,15 +253,6 @@ def _copied(policy: BasePolicy) -> BasePolicy:
         # The noise of gSDE is no leaf of a graph, which PyTorch pickles but does not copy.
         own: BasePolicy = pickle.loads(pickle.dumps(policy))
         return own.eval()
-
-
-def _wrapped(policy: BasePolicy, head: _Head) -> FunctionPolicy:
-    space = policy.observation_space
-    if not isinstance(space, spaces.Box):
-        raise PolicyError(f"{type(policy).__name__}: observations in {space} are not supported")
-    function = ModuleFunction(head.network, _Compute(tuple(space.shape), head.n_quantiles, head.kind))
-    n_actions = int(cast(spaces.Discrete, policy.action_space).n)
-    return FunctionPolicy(function, head.kind, n_actions, math.prod(space.shape))
 
 
 @dataclass(frozen=True)

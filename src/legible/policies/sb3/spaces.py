@@ -1,11 +1,11 @@
 """The spaces of a zip of Stable-Baselines3, from old Gym's to today's Gymnasium's, without unpickling them.
 
-The text that stands beside the pickle of a space says its kind, shape and type. What it does not say exactly, bounds
+The text that stands next to the pickle of a space says its kind, shape and type. What it does not say exactly, bounds
 and the parts of a dictionary, is taken from the pickle, read as data (`legible.policies.inert_pickle`); if that cannot
 be read, from the text as far as it goes.
 
 - `n_actions_of`, `encoding_of`: the spaces of a plain network.
-- `observation_space_of`, `action_space_of`: any space, as Gymnasium has it.
+- `space_of`: any space, as Gymnasium has it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from gymnasium import spaces
 
 from legible.policies.encoding import Encoding, OneHot, Plain
@@ -86,48 +85,7 @@ def has_plain_spaces(contents: Contents) -> bool:
     return not actions or space_name(actions) == "Discrete"
 
 
-def observation_space_of(contents: Contents) -> Space:
-    """Return the observation space, whatever it is."""
-    return _space_of(contents, "observation_space")
-
-
-def action_space_of(contents: Contents) -> Space:
-    """Return the action space, whatever it is."""
-    space = _space_of(contents, "action_space")
-    if isinstance(space, spaces.Dict):
-        contents.refuse("its action space is a Dict: such actions are not supported")
-    return space
-
-
-def _encoding_in_space(contents: Contents) -> Encoding | None:
-    if contents.data.get("observation_space") is None:
-        return None
-    space = contents.text_of("observation_space")
-    name = space_name(space)
-    if name in ("Box", "MultiBinary"):
-        shape = _shape(space)
-        return None if shape is None else Plain(math.prod(shape))
-    if name == "Discrete":
-        sizes = _whole_numbers(f"[{space.get('n')}]")
-        starts = _whole_numbers(f"[{space.get('start', 0)}]")
-    elif name == "MultiDiscrete":
-        sizes = _whole_numbers(space.get("nvec")) or _sizes_in_pickle(contents)
-        starts = _whole_numbers(space.get("start", "[0]")) or (0,)
-    else:
-        contents.refuse(f"its observation space is {name or space.get(':type:')}: such observations are not supported")
-    if starts is not None and any(starts):
-        contents.refuse(f"its observations are numbered from {space.get('start')}, not from 0: this is not supported")
-    return None if sizes is None or starts is None else OneHot(sizes)
-
-
-def _sizes_in_pickle(contents: Contents) -> tuple[int, ...] | None:
-    pickled = _pickled_space(contents, "observation_space")
-    if not isinstance(pickled, spaces.MultiDiscrete) or pickled.nvec.ndim != 1 or pickled.start.any():
-        return None
-    return tuple(pickled.nvec.tolist())
-
-
-def _space_of(contents: Contents, key: str) -> Space:
+def space_of(contents: Contents, key: Literal["observation_space", "action_space"]) -> Space:
     """Return a space: what its text says, with the bounds and the parts that its pickle says."""
     text = contents.text_of(key)
     what = key.replace("_", " ")
@@ -157,25 +115,48 @@ def _space_of(contents: Contents, key: str) -> Space:
     return written
 
 
+def _encoding_in_space(contents: Contents) -> Encoding | None:
+    if contents.data.get("observation_space") is None:
+        return None
+    space = contents.text_of("observation_space")
+    name = space_name(space)
+    if name in ("Box", "MultiBinary"):
+        shape = _shape(space)
+        return None if shape is None else Plain(math.prod(shape))
+    if name == "Discrete":
+        sizes = _whole_numbers(f"[{space.get('n')}]")
+        starts = _whole_numbers(f"[{space.get('start', 0)}]")
+    elif name == "MultiDiscrete":
+        sizes = _whole_numbers(space.get("nvec"))
+        starts = _whole_numbers(space.get("start", "[0]")) or (0,)
+        pickled = _pickled_space(contents, "observation_space") if sizes is None else None
+        if isinstance(pickled, spaces.MultiDiscrete) and pickled.nvec.ndim == 1 and not pickled.start.any():
+            sizes = tuple(pickled.nvec.tolist())
+    else:
+        contents.refuse(f"its observation space is {name or space.get(':type:')}: such observations are not supported")
+    if starts is not None and any(starts):
+        contents.refuse(f"its observations are numbered from {space.get('start')}, not from 0: this is not supported")
+    return None if sizes is None or starts is None else OneHot(sizes)
+
+
 def _box(text: Mapping[str, Any], pickled: Space | None) -> spaces.Box | None:
+    """Return the box that a text describes, None when it cannot be read; long arrays are abridged in it."""
     shape, dtype = _shape(text), str(text.get("dtype"))
     if shape is None or dtype not in _TYPES:
         return None
     if isinstance(pickled, spaces.Box) and pickled.shape == shape and pickled.dtype == np.dtype(dtype):
         return pickled
-    bounds = [_bounds(text, name, shape) for name in ("low", "high")]
-    if bounds[0] is None or bounds[1] is None:
-        return None
-    return spaces.Box(bounds[0].astype(dtype), bounds[1].astype(dtype), shape, np.dtype(dtype).type)
-
-
-def _bounds(text: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64] | None:
-    """Read a bound of a box from the text of an array, which is abridged if it is long."""
-    written = str(text.get(name, ""))
-    numbers = [float(number) for number in _NUMBER.findall(written)]
-    if len(numbers) == math.prod(shape) and "..." not in written:
-        return np.array(numbers).reshape(shape)
-    return np.full(shape, numbers[0]) if len(set(numbers)) == 1 else None
+    bounds = []
+    for name in ("low", "high"):
+        written = str(text.get(name, ""))
+        numbers = [float(number) for number in _NUMBER.findall(written)]
+        if len(numbers) == math.prod(shape) and "..." not in written:
+            bounds.append(np.array(numbers).reshape(shape).astype(dtype))
+        elif len(set(numbers)) == 1:
+            bounds.append(np.full(shape, numbers[0]).astype(dtype))
+        else:
+            return None
+    return spaces.Box(bounds[0], bounds[1], shape, np.dtype(dtype).type)
 
 
 def _pickled_space(contents: Contents, key: str) -> Space | None:
@@ -186,25 +167,15 @@ def _pickled_space(contents: Contents, key: str) -> Space | None:
         return None
     try:
         raw = base64.b64decode(serialised)
-        return _space_of_record(read_pickle(raw, f"{contents.path}: {key}", is_known_name))
+        record = read_pickle(raw, f"{contents.path}: {key}", is_known_name)
+        if _class_of(record) != "Dict":
+            return _part_of_record(record)
+        parts = record.attributes().get("spaces")
+        entries = parts.items if isinstance(parts, Record) else parts
+        made = {str(name): _part_of_record(part) for name, part in entries.items()} if isinstance(entries, dict) else {}
     except (PolicyError, binascii.Error, ValueError, TypeError, AssertionError, KeyError, OverflowError):
         return None
-
-
-def _space_of_record(record: Any) -> Space | None:
-    if not isinstance(record, Record) or not record.name.startswith(("gym.spaces.", "gymnasium.spaces.")):
-        return None
-    make = _FROM_ATTRIBUTES.get(record.name.rpartition(".")[2])
-    return None if make is None else make(record.attributes())
-
-
-def _dict_from(said: Mapping[str, Any]) -> Space | None:
-    parts = said.get("spaces")
-    entries = parts.items if isinstance(parts, Record) else parts
-    if not isinstance(entries, dict):
-        return None
-    made = {str(key): _space_of_record(part) for key, part in entries.items()}
-    whole = {key: part for key, part in made.items() if part is not None and not isinstance(part, spaces.Dict)}
+    whole = {name: part for name, part in made.items() if part is not None}
     if len(whole) < len(made) or not whole:
         return None
     ordered = spaces.Dict()
@@ -212,34 +183,30 @@ def _dict_from(said: Mapping[str, Any]) -> Space | None:
     return ordered
 
 
-def _box_from(said: Mapping[str, Any]) -> Space | None:
-    low, high, dtype = array_of(said["low"]), array_of(said["high"]), dtype_of(said["dtype"])
-    if low.size > _MOST_NUMBERS:
+def _class_of(record: Any) -> str | None:
+    """Return the name of the class of a space, None when a record is none of Gym's or Gymnasium's spaces."""
+    if not isinstance(record, Record) or not record.name.startswith(("gym.spaces.", "gymnasium.spaces.")):
         return None
-    return spaces.Box(low.astype(dtype), high.astype(dtype), low.shape, dtype.type)
+    return record.name.rpartition(".")[2]
 
 
-def _discrete_from(said: Mapping[str, Any]) -> Space:
-    return spaces.Discrete(int(array_of(said["n"])), start=int(array_of(said.get("start", 0))))
-
-
-def _multi_discrete_from(said: Mapping[str, Any]) -> Space:
-    start = None if said.get("start") is None else array_of(said["start"]).astype(np.int64)
-    return spaces.MultiDiscrete(array_of(said["nvec"]).astype(np.int64), start=start)
-
-
-def _multi_binary_from(said: Mapping[str, Any]) -> Space:
-    n = array_of(said["n"])
-    return spaces.MultiBinary(int(n) if n.ndim == 0 else n.tolist())
-
-
-_FROM_ATTRIBUTES: Mapping[str, Callable[[Mapping[str, Any]], Space | None]] = {
-    "Dict": _dict_from,
-    "Box": _box_from,
-    "Discrete": _discrete_from,
-    "MultiDiscrete": _multi_discrete_from,
-    "MultiBinary": _multi_binary_from,
-}
+def _part_of_record(record: Any) -> Space | None:
+    """Return the space that a record stands for, None when it is no space, or a Dict."""
+    name = _class_of(record)
+    said = {} if name is None else record.attributes()
+    if name == "Box":
+        low, high, dtype = array_of(said["low"]), array_of(said["high"]), dtype_of(said["dtype"])
+        if low.size <= _MOST_NUMBERS:
+            return spaces.Box(low.astype(dtype), high.astype(dtype), low.shape, dtype.type)
+    elif name == "Discrete":
+        return spaces.Discrete(int(array_of(said["n"])), start=int(array_of(said.get("start", 0))))
+    elif name == "MultiDiscrete":
+        start = None if said.get("start") is None else array_of(said["start"]).astype(np.int64)
+        return spaces.MultiDiscrete(array_of(said["nvec"]).astype(np.int64), start=start)
+    elif name == "MultiBinary":
+        n = array_of(said["n"])
+        return spaces.MultiBinary(int(n) if n.ndim == 0 else n.tolist())
+    return None
 
 
 def space_name(space: Mapping[str, Any]) -> str | None:

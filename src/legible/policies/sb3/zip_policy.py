@@ -20,125 +20,98 @@ zero. ``load_policy(..., trust=True)`` hands such a file to Stable-Baselines3's 
 
 A zip does not say whether the policy was trained behind ``VecNormalize``. That of PPO and A2C betrays it once they have
 been trained (``_last_original_obs`` is only set behind one), that of DQN and QR-DQN does not: keep the statistics
-beside the policy.
+next to the policy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from legible.policies.activations import Activation
+from gymnasium import spaces
+
 from legible.policies.actors.policy import ActorPolicy
-from legible.policies.encoding import Encoding
-from legible.policies.network import NetworkPolicy
-from legible.policies.protocol import PolicyError, ScoreKind
+from legible.policies.network import Layer, NetworkPolicy
+from legible.policies.protocol import PolicyError, ScoreKind, naming
+from legible.policies.registry import LoadOptions
 from legible.policies.sb3.actors import actor_policy
 from legible.policies.sb3.archive import Contents, read_tensors
-from legible.policies.sb3.description import DESIGNS, Algorithm, activation_of, algorithm_of, options_of
-from legible.policies.sb3.layers import Tensors, actor, average_quantiles, check_ends, q_network
-from legible.policies.sb3.spaces import (
-    action_space_of,
-    encoding_of,
-    has_plain_spaces,
-    n_actions_of,
-    observation_space_of,
-)
+from legible.policies.sb3.description import DESIGNS, Algorithm, Between, activation_of, algorithm_of, options_of
+from legible.policies.sb3.layers import Tensors, average_quantiles, check_ends, hidden_layers, q_layers
+from legible.policies.sb3.spaces import encoding_of, has_plain_spaces, n_actions_of, space_of
 
 _EXTRACTORS = ("", "pi_", "q_net.", "quantile_net.", "actor.")
 # What stands before the name of the feature extractor that acts.
 
 
-@dataclass(frozen=True)
-class Answers:
-    """What the caller says about a policy, for what its file does not say.
+def read_sb3_zip(contents: Contents, algorithm: Algorithm | None, said: LoadOptions) -> NetworkPolicy | ActorPolicy:
+    """Build the policy of a zip, without its normalisation and without unpickling anything.
 
     Parameters
     ----------
-    algorithm, activation, encoding, n_actions
-        As in `legible.policies.load_policy`.
-    """
-
-    algorithm: Algorithm | None = None
-    activation: Activation | None = None
-    encoding: Encoding | None = None
-    n_actions: int | None = None
-
-
-def read_sb3_zip(contents: Contents, answers: Answers) -> NetworkPolicy | ActorPolicy:
-    """Build the policy of a zip, without its normalisation and without unpickling anything.
+    contents
+        The readable part of the zip.
+    algorithm, said
+        What the caller says about the policy, for what its file does not say.
 
     Raises
     ------
     UnclearPolicyError
-        When something cannot be read that `answers` does not say.
+        When something cannot be read that the caller does not say.
     PolicyError
-        When the file is damaged, contradicts `answers` or holds what is not supported.
+        When the file is damaged, contradicts the caller or holds what is not supported.
     """
-    try:
-        return _built(contents, answers)
-    except PolicyError as error:
-        if str(contents.path) in str(error):
-            raise
-        raise PolicyError(f"{contents.path}: {error}") from error
-
-
-def _built(contents: Contents, answers: Answers) -> NetworkPolicy | ActorPolicy:
-    algorithm = algorithm_of(contents, answers.algorithm)
-    options = options_of(contents)
-    activation = activation_of(contents, options, algorithm, answers.activation)
-    tensors = Tensors(contents, read_tensors(contents.path), biases_may_be_missing=algorithm == "ARS")
-    metadata = _metadata_of(contents, algorithm)
-    if _is_plain(contents, algorithm, tensors):
-        return _plain(contents, algorithm, options, answers, tensors, activation, metadata)
-    if answers.encoding is not None:
-        raise PolicyError(f"{contents.path}: an encoding does not apply to it: it is more than a plain network")
-    observation_space, action_space = observation_space_of(contents), action_space_of(contents)
-    return actor_policy(contents, algorithm, options, tensors, activation, observation_space, action_space, metadata)
-
-
-def _is_plain(contents: Contents, algorithm: Algorithm, tensors: Tensors) -> bool:
-    """Whether a policy is a feed-forward network from numbers to the scores of discrete actions."""
-    if algorithm in ("MaskablePPO", "RecurrentPPO") or DESIGNS[algorithm] == "squashed actor":
-        return False
-    return has_plain_spaces(contents) and not any(
-        tensors.any_of(f"{prefix}features_extractor.cnn") for prefix in _EXTRACTORS
-    )
+    with naming(contents.path):
+        algorithm = algorithm_of(contents, algorithm)
+        options = options_of(contents)
+        activation = activation_of(contents, options, algorithm, said.activation)
+        tensors = Tensors(contents, read_tensors(contents.path), biases_may_be_missing=algorithm == "ARS")
+        metadata: dict[str, Any] = {"algorithm": algorithm}
+        if contents.version is not None:
+            metadata["stable_baselines3_version"] = contents.version
+        for name in ("num_timesteps", "seed"):
+            if isinstance(contents.data.get(name), int):
+                metadata[name] = contents.data[name]
+        reads_pictures = any(tensors.any_of(f"{prefix}features_extractor.cnn") for prefix in _EXTRACTORS)
+        is_plain = algorithm not in ("MaskablePPO", "RecurrentPPO") and DESIGNS[algorithm] != "squashed actor"
+        if is_plain and has_plain_spaces(contents) and not reads_pictures:
+            return _plain(contents, algorithm, options, said, tensors, activation, metadata)
+        if said.encoding is not None:
+            raise PolicyError(f"{contents.path}: an encoding does not apply to it: it is more than a plain network")
+        observations, actions = space_of(contents, "observation_space"), space_of(contents, "action_space")
+        if isinstance(actions, spaces.Dict):
+            contents.refuse("its action space is a Dict: such actions are not supported")
+        return actor_policy(contents, algorithm, options, tensors, activation, observations, actions, metadata)
 
 
 def _plain(
     contents: Contents,
     algorithm: Algorithm,
     options: Mapping[str, Any],
-    answers: Answers,
+    said: LoadOptions,
     tensors: Tensors,
-    activation: Activation | Literal["prelu"],
+    activation: Between,
     metadata: dict[str, Any],
 ) -> NetworkPolicy:
-    n_actions = n_actions_of(contents, answers.n_actions)
-    encoding = encoding_of(contents, answers.encoding)
-    if algorithm == "DQN":
-        layers = q_network(tensors, "q_net.q_net", "q_net_target.", activation)
-    elif algorithm == "QRDQN":
-        layers = q_network(tensors, "quantile_net.quantile_net", "quantile_net_target.", activation)
-        layers = average_quantiles(contents, options, layers, n_actions)
+    n_actions = n_actions_of(contents, said.n_actions)
+    encoding = encoding_of(contents, said.encoding)
+    if DESIGNS[algorithm] == "values":
+        name = "q_net" if algorithm == "DQN" else "quantile_net"
+        tensors.drop(f"{name}_target.")
+        layers = q_layers(tensors, f"{name}.{name}", activation)
     elif algorithm == "ARS":
-        layers = q_network(tensors, "action_net", "?", activation)
+        layers = q_layers(tensors, "action_net", activation)
     elif DESIGNS[algorithm] == "actor-critic":
-        layers = actor(tensors, activation)
+        tensors.drop("mlp_extractor.value_net.")
+        tensors.drop("value_net.")
+        shared = hidden_layers(tensors, "mlp_extractor.shared_net", activation)
+        own = hidden_layers(tensors, "mlp_extractor.policy_net", activation)
+        layers = (*shared, *own, Layer(*tensors.linear("action_net")))
     else:
         contents.refuse(f"{algorithm} has continuous actions, but its action space is Discrete")
+    tensors.finish()
+    if algorithm == "QRDQN":
+        layers = average_quantiles(contents, options, layers, n_actions)
     check_ends(tensors, layers, encoding, n_actions)
     kind: ScoreKind = "log-probabilities" if DESIGNS[algorithm] == "actor-critic" else "values"
     return NetworkPolicy(layers, kind, encoding, metadata=metadata)
-
-
-def _metadata_of(contents: Contents, algorithm: Algorithm) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"algorithm": algorithm}
-    if contents.version is not None:
-        metadata["stable_baselines3_version"] = contents.version
-    for name in ("num_timesteps", "seed"):
-        if isinstance(contents.data.get(name), int):
-            metadata[name] = contents.data[name]
-    return metadata
