@@ -19,8 +19,8 @@ from legible.evaluation.pairs import Pairs
 
 ALL_CONFIRMED = ("mined", "yours")
 """Sources whose rule sets are all confirmed: the paper's, and what the user asks for."""
-SAME = 0.8
-"""Two rule sets that change more of their episodes in the same way are one."""
+SAME_EPISODES_SHARE = 0.8
+"""Two rule sets that change a larger share of their episodes in the same way are one."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def choose_contenders(contenders: Sequence[Contender], most: int) -> list[int]:
         source = contenders[i].found_by[0]
         if most and counts.get(source, 0) >= most:
             continue
-        if any(sameness(contenders[i].pairs, contenders[k].pairs) > SAME for k in chosen):
+        if any(sameness(contenders[i].pairs, contenders[k].pairs) > SAME_EPISODES_SHARE for k in chosen):
             continue
         chosen.append(i)
         counts[source] = counts.get(source, 0) + 1

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from legible.evaluation.changed import resamples_for
@@ -57,21 +56,18 @@ def objectives_told(*blocks: UnitResult) -> list[Objective]:
 def figure_of(objective: Objective, episodes: UnitResult) -> Figure:
     """Return the figure of some episodes, none of which failed, by an objective."""
     values = objective.values(episodes)
-    low, high = _interval(objective, values)
-    ends = sorted((objective.shown(low), objective.shown(high)))
-    return Figure(objective.shown(objective.value(episodes)), ends[0], ends[1])
-
-
-def _interval(objective: Objective, values: NDArray[np.float64]) -> tuple[float, float]:
     n, tail = len(values), (1.0 - _CONFIDENCE) / 2.0
     if objective.ranks is not None:
-        return rank_interval(values, objective.ranks, resamples=resamples_for(1), rng_seed=0)
-    if objective.is_binary:
+        low, high = rank_interval(values, objective.ranks, resamples=resamples_for(1), rng_seed=0)
+    elif objective.is_binary:
         yes = int(values.sum())
         low = float(stats.beta.ppf(tail, yes, n - yes + 1)) if yes else 0.0
-        return low, float(stats.beta.isf(tail, yes + 1, n - yes)) if yes < n else 1.0
-    half = float(stats.t.isf(tail, n - 1)) * standard_error(values)
-    return float(values.mean()) - half, float(values.mean()) + half
+        high = float(stats.beta.isf(tail, yes + 1, n - yes)) if yes < n else 1.0
+    else:
+        half = float(stats.t.isf(tail, n - 1)) * standard_error(values)
+        low, high = float(values.mean()) - half, float(values.mean()) + half
+    ends = sorted((objective.shown(low), objective.shown(high)))
+    return Figure(objective.shown(objective.value(episodes)), ends[0], ends[1])
 
 
 def effect_by(

@@ -82,9 +82,7 @@ class Objective:
 
         Of a single episode, too: a failed one counts as the worst (or best) of its stage by this number.
         """
-        return self._figure(self.values(episodes))
-
-    def _figure(self, values: Values) -> float:
+        values = self.values(episodes)
         return float(values.mean()) if self.ranks is None else self.ranks.figure(values)
 
     def shown(self, value: float) -> float:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.evaluation.blocks import Runner
-from legible.evaluation.changes import NEVER, first_changes
-from legible.evaluation.recorded import EpisodeRecord, RecordedEpisodes, Repetition
+from legible.evaluation.changes import NEVER, Changes, first_changes
+from legible.evaluation.recorded import EpisodeRecord, Repetition
 from legible.evaluation.starts import UnitStarts
 from legible.evaluation.units import Setup, Treatment, Unit, UnitResult, cut_into_units
 from legible.rules import RuleSet
@@ -45,6 +45,10 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.changed)
 
+    def beyond(self, other: Pairs) -> Pairs:
+        """Return what the treatment changes beyond another one on the same seeds."""
+        return Pairs(self.guided, other.guided, self.changed | other.changed)
+
 
 class _Play:
     """What is known about one treatment: an entry for every seed that has been looked at."""
@@ -54,6 +58,12 @@ class _Play:
         self.steps = 0
         self.rows: dict[int, int] = {}
         self.results: list[UnitResult] = []
+
+    def extend(self, first: NDArray[np.int64], fired: NDArray[np.int64], altered: NDArray[np.int64]) -> None:
+        """Learn what the treatment would change on the next seeds."""
+        self.first = np.concatenate([self.first, first])
+        self.fired = np.concatenate([self.fired, fired])
+        self.altered = np.concatenate([self.altered, altered])
 
     @property
     def changed(self) -> NDArray[np.bool_]:
@@ -177,20 +187,15 @@ class PairedPlay:
         for first in sorted({len(self._plays[number].changed) for number in numbers}):
             same = [number for number in numbers if len(self._plays[number].changed) == first < known]
             for rows, part in self._record.parts(first, known) if same else ():
+                part_seeds = self._record.seeds[rows].tolist()
+                if self._skips:
+                    some = replace(self._setup, treatments=tuple(self.treatments[number] for number in same))
+                    found = first_changes(some, part, part_seeds, self._record.treatment)
+                else:
+                    found = Changes(*[np.zeros((len(same), len(part_seeds)), np.int64)] * 3)
                 skipped = max(0, first - rows.start)
-                self._look_at(same, self._record.seeds[rows].tolist(), part, skipped)
-
-    def _look_at(self, numbers: Sequence[int], seeds: list[int], part: RecordedEpisodes, skipped: int) -> None:
-        if self._skips:
-            some = replace(self._setup, treatments=tuple(self.treatments[number] for number in numbers))
-            first, fired, altered = first_changes(some, part, seeds, self._record.treatment)
-        else:
-            first = fired = altered = np.zeros((len(numbers), len(seeds)), np.int64)
-        for row, number in enumerate(numbers):
-            play = self._plays[number]
-            play.first = np.concatenate([play.first, first[row, skipped:]])
-            play.fired = np.concatenate([play.fired, fired[row, skipped:]])
-            play.altered = np.concatenate([play.altered, altered[row, skipped:]])
+                for row, number in enumerate(same):
+                    self._plays[number].extend(*(column[row, skipped:] for column in found))
 
     def _play(self, episodes: Sequence[tuple[int, int]]) -> None:
         used = sorted({number for number, _ in episodes})
@@ -221,13 +226,10 @@ class PairedPlay:
     def _units(
         self, episodes: Sequence[tuple[int, int]], renumbered: Mapping[int, int], starts: UnitStarts | None
     ) -> list[Unit]:
-        largest = self._setup.play.unit_episodes
         least = FULL_UNIT if self._full_units else SMALL_UNIT
-        size = min(largest, max(least, -(-len(episodes) // MANY_UNITS)))
-        seeds = self._record.seeds
-        return cut_into_units(
-            [renumbered[number] for number, _ in episodes], [int(seeds[place]) for _, place in episodes], size, starts
-        )
+        size = min(self._setup.play.unit_episodes, max(least, -(-len(episodes) // MANY_UNITS)))
+        treatments = [renumbered[number] for number, _ in episodes]
+        return cut_into_units(treatments, [int(self._record.seeds[place]) for _, place in episodes], size, starts)
 
     def changes(self, number: int) -> tuple[int, int]:
         """How many episodes a treatment changes of how many that were looked at."""

@@ -290,14 +290,11 @@ class EpisodeRecord:
 
     def extend(self, seeds: int) -> int:
         """Play up to so many seeds, whole units of them; returns how many are known now."""
-        while self.known < min(seeds, self.most):
-            self._extend(min(seeds, self.most))
-        return self.known
-
-    def _extend(self, seeds: int) -> None:
+        wanted = min(seeds, self.most)
+        if self.known >= wanted:
+            return self.known
         first = len(self._results)
-        size = len(self._units[0])
-        new = self._units[first : -(-seeds // size)]
+        new = self._units[first : -(-wanted // len(self._units[0]))]
         played = self._run(self._setup, new, kept=STEPS, stage=self.stage, on_episodes=self._on_episodes)
         ends = np.cumsum([len(unit) for unit in new]).tolist()
         for i, (unit, end) in enumerate(zip(new, ends, strict=True), start=first):
@@ -305,6 +302,7 @@ class EpisodeRecord:
             self._results.append(part.result)
             self._remember(i, part)
         self._whole = None
+        return self.known
 
     def parts(self, first: int, last: int) -> list[tuple[slice, RecordedEpisodes]]:
         """Return what is known of the seeds from `first` up to but not including `last`, unit by unit."""

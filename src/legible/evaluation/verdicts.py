@@ -225,7 +225,8 @@ class Evaluation:
     def confirmed(self) -> tuple[Verdict, ...]:
         """The weaknesses that fresh seeds confirm, the largest effect first."""
         found = [verdict for verdict in self.verdicts if verdict.is_confirmed]
-        return tuple(sorted(found, key=lambda v: -_effect(v)))
+        effects = {id(v): v.difference if v.confirmation is None else v.confirmation.effect.mean for v in found}
+        return tuple(sorted(found, key=lambda v: -effects[id(v)]))
 
     @property
     def harmful(self) -> tuple[Verdict, ...]:
@@ -256,10 +257,6 @@ class Evaluation:
     def to_pandas(self, space: FeatureSpace) -> Any:
         """Return the verdicts as a data frame, a row each."""
         return data_frame(self.to_rows(space))
-
-
-def _effect(verdict: Verdict) -> float:
-    return verdict.confirmation.effect.mean if verdict.confirmation is not None else verdict.difference
 
 
 def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:

@@ -35,13 +35,13 @@ class Rung(NamedTuple):
 RUNGS = (Rung(24, 512), Rung(96, 1024), Rung(384, 2048), Rung(1536, 4096))
 MOST_CLIMBING = 1 / 3
 """Of the candidates on a rung at most this share goes on to the next, unless there are steps to spare."""
-DOUBT = 2.0
+LOSS_Z = 2.0
 """Standard errors below zero at which an effect is taken for a loss, where there are steps to find out."""
 USUAL_EFFECT = 0.05
 """An effect that rules usually have, in standard deviations of the returns."""
 UNSEEN_CHANGES = 4
 """So many changed episodes are counted with that have not been seen, as large as returns differ."""
-SAME = 0.85
+SAME_STATES_SHARE = 0.85
 """Two rule sets with the same heads whose changed states overlap by more than this do nearly the same."""
 
 Head = tuple[Polarity, int]
@@ -117,7 +117,7 @@ class Ladder:
         At most a share of those that came to the rung below go further, and only those that gained. With steps to
         spare all do, but for those that are known to lose.
         """
-        most_share, doubt = (1.0, DOUBT) if is_spare else (MOST_CLIMBING, 0.0)
+        most_share, doubt = (1.0, LOSS_Z) if is_spare else (MOST_CLIMBING, 0.0)
         below = [found for found in self.tested if found.rung == rung - 1]
         there = sum(found.rung >= rung for found in self.tested)
         most = min(most, int(most_share * (len(below) + there) + 1e-9) - there)
@@ -171,7 +171,7 @@ class Ladder:
 def different(ranked: Sequence[Tested], most: int, known: Sequence[Tested] = ()) -> list[Tested]:
     """Return the first ones, at most so many, none of which does nearly the same as one before it, or a known one."""
     chosen: list[Tested] = []
-    seen = SeenStates(SAME)
+    seen = SeenStates(SAME_STATES_SHARE)
     for found in known:
         seen.add(found.candidate)
     for found in ranked:

@@ -35,21 +35,21 @@ from legible.relations import generalise_all
 from legible.rules import Polarity, Rule, RuleSet
 
 SEARCHED = "searched"
-LOT = 256  # candidates that are tried together on the first rung, at most
-LARGER_LOT = 64  # the same on those above
-SMALL_LOT = 16  # on the first rung, even where the budget is not enough for them
+FIRST_RUNG_LOT = 256  # candidates that are tried together on the first rung, at most
+HIGHER_RUNG_LOT = 64  # the same on those above
+LEAST_LOT = 16  # on the first rung, even where the budget is not enough for them
 # How much of the budget may be spent after the rounds with one, two … conditions.
-SPENT = (0.45, 0.75, 0.9, 1.0)
+BUDGET_AFTER_ROUND = (0.45, 0.75, 0.9, 1.0)
 # How much of a round's budget may be spent after each rung.
-SPENT_ON_RUNGS = (0.4, 0.6, 0.8, 1.0)
+BUDGET_AFTER_RUNG = (0.4, 0.6, 0.8, 1.0)
 # A first look at so many candidates is worth more than a longer one at few: the rungs are lower where the budget is not
 # enough for it, down to a quarter; down to an eighth where episodes repeat each other, so that one that differs is no
 # luck: where there are no more than a few ways in which they end. Then it is worth a look at more candidates, too.
-FIRST_LOOK, LOWEST = 256, 0.25
-FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_OF_FEW = 8, 1024, 0.125
-DRAWN = 2048  # rules that are said together, and longer ones, that are drawn where no short one gains anything
-LOOKED_AT = 16  # candidates that are made for each that the budget is enough for; of more some are drawn
-EQUAL = 0.95  # of two rule sets with the same heads whose changed states overlap by more than this one is played
+FIRST_LOOK, LOWEST_SCALE = 256, 0.25
+FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_SCALE_OF_FEW = 8, 1024, 0.125
+FALLBACK_CANDIDATES = 2048  # of rules said together, and of longer ones, that are drawn where no short one gains
+MADE_PER_TRIED = 16  # candidates that are made for each that the budget is enough for; of more some are drawn
+EQUAL_STATES_SHARE = 0.95  # of two rule sets with the same heads whose changed states overlap by more one is played
 
 
 class Search:
@@ -69,7 +69,7 @@ class Search:
         self._states = RecordedStates.drawn(known.experiences, self._settings.states, self._rng)
         self._inside = known.mining.intervals.encode(self._states.observations)
         self._seen: set[int] = set()
-        self._changed = SeenStates(EQUAL)
+        self._changed = SeenStates(EQUAL_STATES_SHARE)
         self._made: set[Clauses] = set()
         self._same: list[Clauses] = []
 
@@ -219,11 +219,11 @@ def searched(known: SourceInput) -> Hypotheses:
     """Rule sets from a beam search over bodies of one and more conditions, within a budget of environment steps."""
     search = Search(known)
     ladder = Ladder(float(known.experiences.returns.std()), known.most_changed)
-    rounds = SPENT[: known.search.most_conditions]
+    rounds = BUDGET_AFTER_ROUND[: known.search.most_conditions]
     climb = _Climb(ladder, rungs_for(known), float(known.experiences.lengths.mean()))
     begun, left, further = 0.0, list[Candidate](), [search.together, search.again, search.drawn]
     for allowed in (share / rounds[-1] for share in rounds):
-        budget = [known.budget * (begun + share * (allowed - begun)) for share in SPENT_ON_RUNGS]
+        budget = [known.budget * (begun + share * (allowed - begun)) for share in BUDGET_AFTER_RUNG]
         if begun == 0.0:
             left = yield from climb.try_all(search.first(climb.looked_at(budget[0])), budget[0])
         elif ladder.has_gain:
@@ -231,7 +231,7 @@ def searched(known: SourceInput) -> Hypotheses:
         else:
             left = yield from climb.try_all(left, budget[0])
             while further and not left and not ladder.has_gain:
-                left = yield from climb.try_all(further.pop(0)(DRAWN), budget[0])
+                left = yield from climb.try_all(further.pop(0)(FALLBACK_CANDIDATES), budget[0])
         for rung in range(1, len(RUNGS)):
             yield from climb.to(rung, budget[rung])
         begun = allowed
@@ -243,10 +243,10 @@ def searched(known: SourceInput) -> Hypotheses:
 
 def rungs_for(known: SourceInput) -> tuple[Rung, ...]:
     """Return the rungs that a budget is enough for: lower ones where it is small and episodes are long."""
-    seen, first_look = known.experiences, known.budget * SPENT[0] * SPENT_ON_RUNGS[0]
+    seen, first_look = known.experiences, known.budget * BUDGET_AFTER_ROUND[0] * BUDGET_AFTER_RUNG[0]
     candidates = first_look / (RUNGS[0].changes * float(seen.lengths.mean()))
     ends = set(zip(seen.returns.tolist(), seen.lengths.tolist(), strict=True))
-    wanted, lowest = (FIRST_LOOK, LOWEST) if len(ends) > FEW_ENDS else (FIRST_LOOK_OF_FEW, LOWEST_OF_FEW)
+    wanted, lowest = (FIRST_LOOK, LOWEST_SCALE) if len(ends) > FEW_ENDS else (FIRST_LOOK_OF_FEW, LOWEST_SCALE_OF_FEW)
     scale = min(1.0, max(lowest, candidates / wanted))
     return tuple(Rung(round(scale * rung.changes), rung.seeds) for rung in RUNGS)
 
@@ -279,7 +279,7 @@ class _Climb:
 
     def looked_at(self, allowed: float) -> int:
         """How many candidates are worth making before so many steps are spent on the first rung."""
-        return LOOKED_AT * max(SMALL_LOT, self._affordable(0, allowed))
+        return MADE_PER_TRIED * max(LEAST_LOT, self._affordable(0, allowed))
 
     def _trial(self, candidates: Sequence[Candidate], rung: int) -> Generator[Trial, Sequence[MeasuredEffect], Any]:
         effects = yield Trial([candidate.rule_set for candidate in candidates], *self._rungs[rung])
@@ -292,7 +292,7 @@ class _Climb:
         """Try candidates on the first rung, until so many steps are spent; returns those that are left."""
         start = 0
         while start < len(waiting) and self._spent < allowed:
-            lot = waiting[start : start + min(LOT, max(SMALL_LOT, self._affordable(0, allowed)))]
+            lot = waiting[start : start + min(FIRST_RUNG_LOT, max(LEAST_LOT, self._affordable(0, allowed)))]
             self._ladder.add(lot, (yield from self._trial(lot, 0)))
             start += len(lot)
         return list(waiting[start:])
@@ -308,7 +308,7 @@ class _Climb:
     def to(self, rung: int, allowed: float, *, is_spare: bool = False) -> Trials:
         """Let candidates come to a rung, the most promising ones first, until so many steps are spent."""
         while self._spent < allowed:
-            lot = self._ladder.climbing(rung, min(LARGER_LOT, self._affordable(rung, allowed)), is_spare=is_spare)
+            lot = self._ladder.climbing(rung, min(HIGHER_RUNG_LOT, self._affordable(rung, allowed)), is_spare=is_spare)
             if not lot:
                 break
             effects = yield from self._trial([found.candidate for found in lot], rung)

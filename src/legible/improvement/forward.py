@@ -2,10 +2,10 @@
 
 - `grow_compositions`: follows several beginnings and returns what came of each; `Path`: one of them.
 
-The test is mild (`JOINING`): what joins by chance adds nothing as a rule, what is kept out by chance is lost, and the
-check of the whole composition (`legible.improvement.check`) has the level of the study. A candidate is tried again only
-if nothing else adds as much as it did last: what there is already takes from an addition as a rule. Among equals fewer
-rules win, then fewer changed actions.
+The test is mild (`JOINING_LEVEL`): what joins by chance adds nothing as a rule, what is kept out by chance is lost, and
+the check of the whole composition (`legible.improvement.check`) has the level of the study. A candidate is tried again
+only if nothing else adds as much as it did last: what there is already takes from an addition as a rule. Among equals
+fewer rules win, then fewer changed actions.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from legible.improvement.judging import CompositionJudge
 from legible.improvement.trials import Trial, Trials
 from legible.rules import Rule, RuleSet
 
-LOT = 4
+TRIED_AT_ONCE = 4
 """Candidates that are tried at a time: enough for several workers."""
 MOST_TESTS = 3
 """How many candidates of a step are tested at most."""
-PROMISING = 0.2
+TESTED_BELOW_P = 0.2
 """Only candidates whose additions have a smaller p where they are chosen are tested."""
-JOINING = 0.2
+JOINING_LEVEL = 0.2
 """The level of the test on the other half."""
-HARM = -1.0
+HARM_Z = -1.0
 """A candidate is not tried again that lay so many standard errors below zero."""
-EQUAL = 0.5
+EQUAL_Z = 0.5
 """Candidates are equals that lie within so many standard errors of each other."""
-BEHIND = -1.0
+BEHIND_Z = -1.0
 """A path is given up that lies so many standard errors below another one."""
 
 
@@ -71,7 +71,7 @@ class Candidate:
         """Whether it is not worth another trial: it changes nothing, or does harm."""
         if self.trial is None:
             return False
-        return not self.trial.pairs.changed.any() or self.trial.standing.z < HARM
+        return not self.trial.pairs.changed.any() or self.trial.standing.z < HARM_Z
 
     def step(self, *, accepted: bool) -> CompositionStep:
         """What is told about it."""
@@ -150,7 +150,7 @@ class Path:
         """Whether another path was clearly better with as many rule sets, two or more."""
         count = len(self.rule_sets)
         others = [rival.results[count - 1] for rival in rivals if count <= len(rival.results)]
-        return count > 1 and any(self._judge.compare(self.result, other) < BEHIND for other in others)
+        return count > 1 and any(self._judge.compare(self.result, other) < BEHIND_Z for other in others)
 
     def join(self, candidate: Candidate) -> None:
         """Let a candidate join."""
@@ -178,7 +178,7 @@ class Path:
             if not self._judge.is_allowed(self._judge.both(best.tried.result, best.tried.rules)):
                 continue
             best.effect = self._judge.test(best.tried.rules, self.rules)
-            if best.effect.p <= JOINING:
+            if best.effect.p <= JOINING_LEVEL:
                 passed += 1
                 yield best
             else:
@@ -193,13 +193,13 @@ class Path:
             best = max(fresh, key=lambda one: one.guide, default=None)
             if not stale or (best is not None and best.guide >= stale[0].guide):
                 return None if best is None else self._simplest(best, fresh)
-            trials = self.trials.play([self.rules | one.rule_set for one in stale[:LOT]])
-            for one, trial in zip(stale[:LOT], trials, strict=True):
+            trials = self.trials.play([self.rules | one.rule_set for one in stale[:TRIED_AT_ONCE]])
+            for one, trial in zip(stale[:TRIED_AT_ONCE], trials, strict=True):
                 one.trial, one.guide, one.effect, one.is_fresh = trial, trial.addition, None, True
 
     def _is_promising(self, candidate: Candidate) -> bool:
         trial = candidate.tried
-        return trial.standing.p < PROMISING and trial.is_whole and not self._judge.changes_too_much(trial.result)
+        return trial.standing.p < TESTED_BELOW_P and trial.is_whole and not self._judge.changes_too_much(trial.result)
 
     def _simplest(self, best: Candidate, others: Sequence[Candidate]) -> Candidate:
         """Return the candidate with the fewest rules, then changes, of those that add as much as the best one."""
@@ -207,7 +207,7 @@ class Path:
         return min(equals, key=lambda one: (len(one.tried.rules), one.tried.changed, -one.guide))
 
     def _is_equal(self, one: Candidate, best: Candidate) -> bool:
-        return self._judge.compare(one.tried.result, best.tried.result) >= -EQUAL
+        return self._judge.compare(one.tried.result, best.tried.result) >= -EQUAL_Z
 
 
 def grow_compositions(

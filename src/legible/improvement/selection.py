@@ -23,13 +23,13 @@ from legible.improvement.backward import Selected, leave_out
 from legible.improvement.candidates import candidates_by_worth, worth
 from legible.improvement.check import check_composition, front_candidates
 from legible.improvement.composed import Composed, share_changed
-from legible.improvement.forward import EQUAL, Candidate, Path, grow_compositions
+from legible.improvement.forward import EQUAL_Z, Candidate, Path, grow_compositions
 from legible.improvement.judging import CompositionJudge
 from legible.improvement.trials import Play
 from legible.rules import Rule, RuleSet
 from legible.settings import ImprovementSettings
 
-RESERVE = 3
+RESERVE_FACTOR = 3
 """Candidates in all, for each that is tried at first: they take the places of those that add nothing any more."""
 
 
@@ -73,7 +73,7 @@ def _select(
 ) -> Selected:
     verdicts = candidates_by_worth(evaluation, settings, veto)
     most = settings.most_candidates or len(verdicts)
-    candidates = [Candidate(v.rule_set, worth(v)) for v in verdicts[: RESERVE * most]]
+    candidates = [Candidate(v.rule_set, worth(v)) for v in verdicts[: RESERVE_FACTOR * most]]
     paths, alone = grow_compositions(judge, candidates, most=most, beginnings=settings.beginnings)
     if not paths:
         return Selected((), judge.base, tuple(alone.refused()))
@@ -88,5 +88,5 @@ def _best_of(judge: CompositionJudge, paths: Sequence[Path]) -> Path:
     for path in paths[1:]:
         if judge.compare(path.result, best.result) > 0.0:
             best = path
-    equals = [path for path in paths if path is best or judge.compare(path.result, best.result) >= -EQUAL]
+    equals = [path for path in paths if path is best or judge.compare(path.result, best.result) >= -EQUAL_Z]
     return min(equals, key=lambda path: (len(path.rules), share_changed(path.result)))

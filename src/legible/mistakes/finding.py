@@ -18,7 +18,7 @@ from legible.files import DamagedFileError, read_json, write_json
 from legible.formatting import number
 from legible.hypotheses import DecisionGains
 from legible.mistakes.decisions import Decisions, choose_decisions, other_choices, steps_of
-from legible.mistakes.racing import FINAL, FINAL_SHARE, OTHERS_IN_SECOND, SECOND_SHARE, Measure, race
+from legible.mistakes.racing import FINAL_FUTURES, FINAL_SHARE, OTHERS_IN_SECOND, SECOND_SHARE, Measure, race
 from legible.mistakes.statistics import (
     Estimated,
     false_coverage,
@@ -427,7 +427,7 @@ def _proven(
     for place in listed.tolist():
         decision, gain = int(raced.numbers[place]), gains[place]
         typical = int(np.abs(raced.differences[place] - gain.mean).argmin())
-        future = futures(int(every[decision]), FINAL + typical, 1)[0]
+        future = futures(int(every[decision]), FINAL_FUTURES + typical, 1)[0]
         mistakes.append(_mistake(search, decision, int(raced.better[place]), gain.mean, gain.interval(level), future))
     headroom = np.where(np.isnan(raced.returns).any(axis=(1, 2)), np.nan, 0.0)
     headroom[raced.numbers] = means

@@ -24,7 +24,7 @@ from legible.relations import MetamorphicRelation, map_states
 from legible.rules import CompiledRules, Condition, Rule, RuleSet
 
 # A choice is better, or worse, where its gain is so many standard errors from zero.
-BETTER = 1.5
+BETTER_Z = 1.5
 # What is at stake counts up to so many times the median.
 MOST_WEIGHT = 8
 FOLDS = 2
@@ -32,7 +32,7 @@ FEWEST_EXAMPLES = 5
 MOST_RULE_SETS = 20
 RESTARTS = 3
 # A rule set is tested if guidance with it is so many standard errors above zero at decisions that were held out.
-LEAST_WORTH = 0.5
+LEAST_HELD_OUT_Z = 0.5
 
 
 def mistakes(known: SourceInput) -> Hypotheses:
@@ -76,7 +76,7 @@ def learn_from_decisions(
                 for rule_set in generalised(_rules(examples, space, choice, polarity, seed), relations):
                     worth = _worth(rule_set, judging, space)
                     key = frozenset(rule_set.rules)
-                    if worth > LEAST_WORTH and (key not in found or worth > found[key][0]):
+                    if worth > LEAST_HELD_OUT_Z and (key not in found or worth > found[key][0]):
                         found[key] = worth, rule_set
     ordered = sorted(found.values(), key=lambda entry: -entry[0])
     return [rule_set for _, rule_set in ordered[:MOST_RULE_SETS]]
@@ -108,7 +108,7 @@ def _examples(decisions: DecisionGains, space: FeatureSpace, choice: int, polari
         row = np.flatnonzero(taken)
         place = decisions.gains[row].argmax(axis=1)
         gain, stands = decisions.gains[row, place], standing[row, place]
-    better = (gain > 0) & (stands > BETTER)
+    better = (gain > 0) & (stands > BETTER_Z)
     return _Examples(decisions.observations[row], better, np.where(better, gain, np.maximum(-gain, 0.0)))
 
 
