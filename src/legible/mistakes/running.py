@@ -87,9 +87,10 @@ class RolloutRunner:
         if not len(numbers):
             return np.empty((0, choices.shape[1], count))
         size = max(1, ROLLOUTS_PER_SLOT * self._setup.play.batch // (choices.shape[1] * count))
-        units = [
-            self._unit(numbers[i : i + size], choices[i : i + size], first, count) for i in range(0, len(numbers), size)
-        ]
+        seeds = np.array([self.futures(number, first, count) for number in numbers.tolist()], np.int64)
+        points = [self._points[number] for number in numbers.tolist()]
+        cuts = [slice(i, i + size) for i in range(0, len(numbers), size)]
+        units = [RolloutUnit(tuple(points[cut]), choices[cut], seeds[cut]) for cut in cuts]
         self._failures.expect(len(numbers))
         self._expect(sum(len(unit) for unit in units))
         return np.concatenate([rollouts.returns for rollouts in self._run(units)])
@@ -97,10 +98,6 @@ class RolloutRunner:
     def futures(self, number: int, first: int, count: int) -> list[int]:
         """Return the seeds of some futures of a decision."""
         return stage_seeds(self._seed, STAGE, number * FUTURES + first, count)
-
-    def _unit(self, numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int) -> RolloutUnit:
-        seeds = np.array([self.futures(number, first, count) for number in numbers.tolist()], np.int64)
-        return RolloutUnit(tuple(self._points[i] for i in numbers.tolist()), choices, seeds)
 
     def _run(self, units: list[RolloutUnit]) -> list[Rollouts]:
         keys = [self._key(unit) for unit in units]

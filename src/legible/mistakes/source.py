@@ -69,7 +69,10 @@ def learn_from_decisions(
     folds = decisions.episodes % FOLDS
     found: dict[frozenset[Rule], tuple[float, RuleSet]] = {}
     for fold in range(FOLDS):
-        learning, judging = _some(decisions, folds != fold), _some(decisions, folds == fold)
+        learning, judging = (
+            DecisionGains(*(column[rows] for column in vars(decisions).values()))
+            for rows in (folds != fold, folds == fold)
+        )
         for choice in _representatives(len(space.actions), relations):
             for polarity in ("+", "-"):
                 examples = _with_images(learning, space, relations, choice, polarity)
@@ -80,10 +83,6 @@ def learn_from_decisions(
                         found[key] = worth, rule_set
     ordered = sorted(found.values(), key=lambda entry: -entry[0])
     return [rule_set for _, rule_set in ordered[:MOST_RULE_SETS]]
-
-
-def _some(decisions: DecisionGains, rows: NDArray[np.bool_]) -> DecisionGains:
-    return DecisionGains(*(column[rows] for column in vars(decisions).values()))
 
 
 def _representatives(n: int, relations: Sequence[MetamorphicRelation]) -> list[int]:
@@ -97,18 +96,15 @@ def _representatives(n: int, relations: Sequence[MetamorphicRelation]) -> list[i
 
 def _examples(decisions: DecisionGains, space: FeatureSpace, choice: int, polarity: str) -> _Examples:
     """Where a rule about a choice shall trigger, and where not; decisions that say nothing are left out."""
-    taken = decisions.taken[:, space.group_of(choice)] == choice
-    standing = decisions.gains / np.maximum(decisions.errors, 1e-12)
     if polarity == "+":
         column = decisions.choices == choice
         row = np.flatnonzero(column.any(axis=1))
         place = column[row].argmax(axis=1)
-        gain, stands = decisions.gains[row, place], standing[row, place]
     else:
-        row = np.flatnonzero(taken)
+        row = np.flatnonzero(decisions.taken[:, space.group_of(choice)] == choice)
         place = decisions.gains[row].argmax(axis=1)
-        gain, stands = decisions.gains[row, place], standing[row, place]
-    better = (gain > 0) & (stands > BETTER_Z)
+    gain = decisions.gains[row, place]
+    better = (gain > 0) & (gain / np.maximum(decisions.errors[row, place], 1e-12) > BETTER_Z)
     return _Examples(decisions.observations[row], better, np.where(better, gain, np.maximum(-gain, 0.0)))
 
 
