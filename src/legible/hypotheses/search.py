@@ -80,7 +80,13 @@ class Search:
         """
         heads = self._heads
         always = self._candidates((((), head),) for head in heads)
-        mined = self._candidates(((clause,) for clause in self._mined()), most)
+        clauses: list[Clause] = []
+        for rule in (mined.rule for mined in self._known.mining.rules):
+            body = self._vocabulary.body(rule.conditions)
+            if body is not None:
+                head = (rule.polarity, rule.action)
+                clauses += [(some, head) for some in (body, *self._vocabulary.shorter(body))]
+        mined = self._candidates(((clause,) for clause in clauses), most)
         single = self._candidates(((((span,), head),) for head in heads for span in self._vocabulary.spans), most)
         return always + [c for pair in zip_longest(mined, single) for c in pair if c is not None]
 
@@ -89,12 +95,6 @@ class Search:
         """Every choice, enforced and blocked."""
         polarities: tuple[Polarity, ...] = ("+", "-")
         return [(polarity, a) for a in range(len(self._known.experiences.space.actions)) for polarity in polarities]
-
-    def _mined(self) -> Iterator[Clause]:
-        for rule in (mined.rule for mined in self._known.mining.rules):
-            body = self._vocabulary.body(rule.conditions)
-            if body is not None:
-                yield from ((some, (rule.polarity, rule.action)) for some in (body, *self._vocabulary.shorter(body)))
 
     def together(self, most: int) -> list[Candidate]:
         """Return candidates that speak of several choices of a group at once, of so many.
@@ -110,14 +110,11 @@ class Search:
             for one, other in permutations(choices, 2)
             for low, high in self._vocabulary.halves
         ]
-        never = [some for choices in groups for some in self._never(choices, most)]
+        never: list[Clauses] = []
+        for choices in groups:  # two of them, three … as long as two are left
+            blocked = (some for size in range(2, len(choices) - 1) for some in combinations(choices, size))
+            never += [tuple(((), ("-", a)) for a in some) for some in islice(blocked, most)]
         return self._candidates(never, most) + self._candidates(halves, most)
-
-    def _never(self, choices: range, most: int) -> list[Clauses]:
-        """Some of the choices are never made: two, three … as long as two are left, and at most so many times."""
-        sizes = range(2, len(choices) - 1)
-        blocked = islice((some for size in sizes for some in combinations(choices, size)), most)
-        return [tuple(((), ("-", a)) for a in some) for some in blocked]
 
     def again(self, most: int) -> list[Candidate]:
         """Return candidates that change the recorded states as others did that were made before, of so many.
@@ -171,7 +168,11 @@ class Search:
         candidates = []
         for start in range(0, len(kept), 1024):  # a part at a time, because the changed states take room
             candidates += self._of_use(kept[start : start + 1024], once=once)
-        return self._in_turn(candidates)
+        # For a budget that may be too small: by what the policy thinks of them and drawn, in turn.
+        by_loss = sorted(candidates, key=lambda c: c.loss)
+        drawn = [candidates[i] for i in self._rng.permutation(len(candidates)).tolist()]
+        ordered = [c for pair in zip(by_loss, drawn, strict=True) for c in pair]
+        return list({id(c): c for c in ordered}.values())
 
     def _generalised(self, clauses: Sequence[Clauses]) -> list[RuleSet]:
         """Return the rules of each with all that follows from them; a rule without conditions stays as it is."""
@@ -206,13 +207,6 @@ class Search:
             if not once or self._changed.add(made_of):
                 found.append(made_of)
         return found
-
-    def _in_turn(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Order candidates for a budget that may be too small: by what the policy thinks of them and drawn, in turn."""
-        by_loss = sorted(candidates, key=lambda c: c.loss)
-        drawn = [candidates[i] for i in self._rng.permutation(len(candidates)).tolist()]
-        ordered = [c for pair in zip(by_loss, drawn, strict=True) for c in pair]
-        return list({id(c): c for c in ordered}.values())
 
 
 def searched(known: SourceInput) -> Hypotheses:

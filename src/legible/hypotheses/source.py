@@ -241,7 +241,9 @@ def ask_sources(
                     found = sources[name].send(explore(found))
             except StopIteration:
                 continue
-            yielded[name] = _named(name, found)
+            is_proposal = isinstance(found, Proposal)
+            rule_sets, shown = (found.rule_sets, found.shown) if is_proposal else (found, [None] * len(found))
+            yielded[name] = [Named(name, *pair) for pair in zip(rule_sets, shown, strict=True)]
         together = [named for found in yielded.values() for named in found]
         measured = list(measure(together)) if together else []
         tested += [(named.source, named.rule_set) for named in together]
@@ -250,9 +252,3 @@ def ask_sources(
             for name in yielded
         }
     return tested
-
-
-def _named(source: str, found: Sequence[RuleSet] | Proposal) -> list[Named]:
-    if isinstance(found, Proposal):
-        return [Named(source, *pair) for pair in zip(found.rule_sets, found.shown, strict=True)]
-    return [Named(source, rule_set) for rule_set in found]

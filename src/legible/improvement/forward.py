@@ -192,22 +192,20 @@ class Path:
             stale = sorted((one for one in active if not one.is_fresh), key=lambda one: -one.guide)
             best = max(fresh, key=lambda one: one.guide, default=None)
             if not stale or (best is not None and best.guide >= stale[0].guide):
-                return None if best is None else self._simplest(best, fresh)
+                break
             trials = self.trials.play([self.rules | one.rule_set for one in stale[:TRIED_AT_ONCE]])
             for one, trial in zip(stale[:TRIED_AT_ONCE], trials, strict=True):
                 one.trial, one.guide, one.effect, one.is_fresh = trial, trial.addition, None, True
+        if best is None:
+            return None
+        # Of those that add as much as the best one, the one with the fewest rules, then changes.
+        compare, result = self._judge.compare, best.tried.result
+        equals = [one for one in fresh if one is best or compare(one.tried.result, result) >= -EQUAL_Z]
+        return min(equals, key=lambda one: (len(one.tried.rules), one.tried.changed, -one.guide))
 
     def _is_promising(self, candidate: Candidate) -> bool:
         trial = candidate.tried
         return trial.standing.p < TESTED_BELOW_P and trial.is_whole and not self._judge.changes_too_much(trial.result)
-
-    def _simplest(self, best: Candidate, others: Sequence[Candidate]) -> Candidate:
-        """Return the candidate with the fewest rules, then changes, of those that add as much as the best one."""
-        equals = [one for one in others if one is best or self._is_equal(one, best)]
-        return min(equals, key=lambda one: (len(one.tried.rules), one.tried.changed, -one.guide))
-
-    def _is_equal(self, one: Candidate, best: Candidate) -> bool:
-        return self._judge.compare(one.tried.result, best.tried.result) >= -EQUAL_Z
 
 
 def grow_compositions(

@@ -47,7 +47,16 @@ def compose_by_selection(
     repetition = evaluation.repetition or find_repetition(setup, seed, "composition", run)
     play = Play(setup, repetition, seed, evaluation.settings, run, on_episodes)
     judge = CompositionJudge(play, settings)
-    selected = _select(judge, evaluation, settings, veto)
+    verdicts = candidates_by_worth(evaluation, settings, veto)
+    most = settings.most_candidates or len(verdicts)
+    candidates = [Candidate(v.rule_set, worth(v)) for v in verdicts[: RESERVE_FACTOR * most]]
+    paths, alone = grow_compositions(judge, candidates, most=most, beginnings=settings.beginnings)
+    if paths:
+        best = _best_of(judge, paths)
+        selected = leave_out(judge, best)
+        selected = replace(selected, steps=(*selected.steps, *best.refused()))
+    else:
+        selected = Selected((), judge.base, tuple(alone.refused()))
     found = Composed(
         rule_sets=selected.rule_sets,
         composition=selected.composition,
@@ -66,20 +75,6 @@ def compose_by_selection(
         environment_steps=found.environment_steps + checked.environment_steps,
     )
     return found if checked.check.is_passed else replace(found, rule_sets=(), composition=RuleSet(()))
-
-
-def _select(
-    judge: CompositionJudge, evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]
-) -> Selected:
-    verdicts = candidates_by_worth(evaluation, settings, veto)
-    most = settings.most_candidates or len(verdicts)
-    candidates = [Candidate(v.rule_set, worth(v)) for v in verdicts[: RESERVE_FACTOR * most]]
-    paths, alone = grow_compositions(judge, candidates, most=most, beginnings=settings.beginnings)
-    if not paths:
-        return Selected((), judge.base, tuple(alone.refused()))
-    best = _best_of(judge, paths)
-    selected = leave_out(judge, best)
-    return replace(selected, steps=(*selected.steps, *best.refused()))
 
 
 def _best_of(judge: CompositionJudge, paths: Sequence[Path]) -> Path:

@@ -146,20 +146,18 @@ class Trials:
         return self._on_seeds(compositions, self._seeds)
 
     def _on_seeds(self, compositions: Sequence[RuleSet], seeds: int) -> list[Trial]:
-        numbers = [self._number(rules) for rules in compositions]
-        self._play.play_seeds(dict.fromkeys(numbers, seeds))
-        return [self._trial(rules, n, seeds) for rules, n in zip(compositions, numbers, strict=True)]
-
-    def _number(self, rules: RuleSet) -> int:
-        key = frozenset(rules.rules)
-        if key not in self._numbers:
-            self._numbers[key] = self._play.add(rules)
-        return self._numbers[key]
-
-    def _trial(self, rules: RuleSet, number: int, seeds: int) -> Trial:
-        pairs = self._play.pairs(number, seeds)
-        sides = WorstCase(self._play.results, self._objective.value).of(pairs.guided, pairs.base)
-        return Trial(rules, pairs, self._objective.standing(*sides, pairs.changed), is_whole=seeds == self._seeds)
+        keys = [frozenset(rules.rules) for rules in compositions]
+        for key, rules in zip(keys, compositions, strict=True):
+            if key not in self._numbers:
+                self._numbers[key] = self._play.add(rules)
+        self._play.play_seeds({self._numbers[key]: seeds for key in keys})
+        trials = []
+        for key, rules in zip(keys, compositions, strict=True):
+            pairs = self._play.pairs(self._numbers[key], seeds)
+            sides = WorstCase(self._play.results, self._objective.value).of(pairs.guided, pairs.base)
+            standing = self._objective.standing(*sides, pairs.changed)
+            trials.append(Trial(rules, pairs, standing, is_whole=seeds == self._seeds))
+        return trials
 
     def idle_rules(self, rules: RuleSet) -> tuple[Rule, ...]:
         """Return the rules that trigger in no state of the episodes of the composition that there is."""
