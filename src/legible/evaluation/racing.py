@@ -21,7 +21,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import NamedTuple
 
 from scipy import stats
@@ -187,7 +187,12 @@ class Race:
         return entries
 
     def _entry(self, treatment: RuleSet | Treatment) -> _Entry:
-        key = _identity(treatment)
+        # Two treatments that act in the same way have one key.
+        key = (
+            frozenset(treatment.rules)
+            if isinstance(treatment, RuleSet)
+            else (type(treatment).__name__, json.dumps(treatment.to_dict(), sort_keys=True))
+        )
         if key not in self._entries:
             self._entries[key] = _Entry(self._play.add(treatment), treatment)
         entry = self._entries[key]
@@ -286,13 +291,6 @@ class Race:
         return changed / seeds
 
 
-def _identity(treatment: RuleSet | Treatment) -> object:
-    """What two treatments share that act in the same way."""
-    if isinstance(treatment, RuleSet):
-        return frozenset(treatment.rules)
-    return type(treatment).__name__, json.dumps(treatment.to_dict(), sort_keys=True)
-
-
 def _detectable(standing: Standing, changed: int, alpha: float) -> float | None:
     """Return the smallest effect that a test would show with a power of 80 %, by the standard error so far."""
     return float(stats.norm.isf(alpha) + stats.norm.ppf(POWER)) * standing.error if changed > 1 else None
@@ -315,16 +313,11 @@ class Exploration:
         run: Runner = run_units,
         on_episodes: Callable[[int], None] | None = None,
     ) -> None:
-        self._arguments = (setup, seed, settings, run, on_episodes)
-
-    @cached_property
-    def _race(self) -> Race:
-        setup, seed, settings, run, on_episodes = self._arguments
-        return _open_race(setup, seed, SEARCH_STAGE, settings, run, on_episodes)[0]
+        self._race = cache(lambda: _open_race(setup, seed, SEARCH_STAGE, settings, run, on_episodes)[0])
 
     def __call__(self, trial: Trial) -> list[MeasuredEffect]:
         """Try rule sets."""
-        return self._race.explore(trial)
+        return self._race().explore(trial)
 
 
 def _open_race(
