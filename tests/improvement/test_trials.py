@@ -85,7 +85,7 @@ def test_few_seeds_are_all_played() -> None:
 
 def test_trials_are_beside_the_composition_that_there_is() -> None:
     play, _ = play_of({rule(0): always(2.0), rule(1): always(3.0)})
-    trials = Trials(play, 12).starting_from(rule_set(0))
+    trials = Trials(play, 12, rule_set(0))
     assert trials.rules == rule_set(0)
     (both,) = trials.play_whole([rule_set(0) | rule_set(1)])
     assert both.addition == pytest.approx(3.0)

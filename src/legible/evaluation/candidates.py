@@ -50,7 +50,7 @@ class Contender:
 def choose_contenders(contenders: Sequence[Contender], most: int) -> list[int]:
     """Return the places of those that are confirmed, in their order.
 
-    Those of the sources in `ALL_CONFIRMED` all are. Of every other source at most so many (0: any number) are, by their
+    Those of the sources in `ALL_CONFIRMED` all are. Of every other source at most `most` (0: any number) are, by their
     worth, and none that does the same as one that is chosen already.
     """
     chosen = [i for i, one in enumerate(contenders) if one.is_always_confirmed]

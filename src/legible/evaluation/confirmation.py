@@ -1,6 +1,6 @@
 """Confirmation of raced rule sets, on seeds that no choice has seen.
 
-- `confirm`: plays candidates, and the mined rule alone behind each of them, beside the unguided policy, on as many
+- `confirm`: plays candidates, the mined rule alone behind each of them, and the unguided policy, on as many
   changed episodes as were fixed beforehand (`Expectation`); `Confirmed`: what came of it.
 - `Judge`: tests what was played; `least_episodes`: how many episodes the objectives need.
 """
@@ -149,7 +149,7 @@ def confirm(
 
 
 def changes_to_confirm(expected: Expectation, settings: EvaluationSettings) -> int:
-    """How many changed episodes a candidate is to have; 0 where so many are not to be expected."""
+    """Return how many changed episodes a candidate is to have; 0 where too few are to be expected."""
     usual, changes = settings.confirmation_changes, expected.share * settings.confirmation_seeds
     if changes >= OVERSAMPLING * usual:
         if 0 < POWER_SAFETY_FACTOR * expected.changes < usual:
@@ -183,7 +183,7 @@ class Judge:
     results
         All episodes of the stage.
     pairs
-        The candidates, each beside the unguided policy.
+        The candidates, each with the unguided policy.
     settings
         The objective, the constraints and the level.
     seed

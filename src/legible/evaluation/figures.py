@@ -1,6 +1,6 @@
 """Figures of whole blocks of episodes by every objective, whichever was asked for.
 
-A gain in one figure may be bought with a loss in another, which nobody sees who looks at one alone.
+A gain in one figure may be bought with a loss in another, which one figure alone does not show.
 
 - `Figure`: a number with its interval; `figures`: those of some episodes; `figure_of`: one of them, by an objective;
   `objectives_told`: by which objectives there are any.
@@ -161,7 +161,7 @@ def _shown(objective: str, cell: Mapping[str, Any]) -> str:
 
 
 def _shown_change(objective: str, cell: Mapping[str, Any]) -> str:
-    """A difference; one of shares is told in percentage points."""
+    """Return a difference in words; one of shares in percentage points."""
     is_share = find_objective(objective).is_binary
     value, low, high = (signed(100.0 * cell[name] if is_share else cell[name]) for name in ("value", "low", "high"))
     return f"{value}{' points' if is_share else ''} ({low} to {high})"

@@ -1,7 +1,7 @@
 """Pairs of episodes of the same seeds, where nothing is played that guidance cannot change.
 
-- `PairedPlay`: plays treatments on the seeds of a stage, each until so many of its episodes were changed.
-- `Pairs`: what came of one treatment, beside the recorded episodes: the unguided policy, or one guided otherwise.
+- `PairedPlay`: plays treatments on the seeds of a stage, each until enough of its episodes were changed.
+- `Pairs`: what came of one treatment, and the recorded episodes: the unguided policy, or one guided otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from legible.rules import RuleSet
 
 FIRST_LOOK, MOST_GROWTH = 64, 4
 SMALL_UNIT, MANY_UNITS = 256, 32
-"""Units have at least so many episodes, and there are not many more units than that: enough for all workers."""
+"""Fewest episodes of a unit, and how many units there are about at most: enough for all workers."""
 FULL_UNIT = 768
 """The same where many episodes are played at once: rows of a batch are filled again and seldom idle."""
 
@@ -71,7 +71,7 @@ class _Play:
         return self.first != NEVER
 
     def seeds_for(self, changes: int) -> int:
-        """How many seeds hold so many changed episodes; all that were looked at if they hold fewer."""
+        """Return how many seeds hold a number of changed episodes; all that were looked at if they hold fewer."""
         places = np.flatnonzero(self.changed)
         return int(places[changes - 1]) + 1 if len(places) >= changes else len(self.changed)
 
@@ -88,7 +88,7 @@ class _Play:
 
 
 class PairedPlay:
-    """Plays treatments on the seeds of a stage, each beside recorded episodes.
+    """Plays treatments on the seeds of a stage, for comparison with recorded episodes.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class PairedPlay:
         return len(self._plays) - 1
 
     def play_changes(self, wanted: Mapping[int, int], most_seeds: int | None = None) -> None:
-        """Play treatments until each has so many changed episodes, or there are no more seeds."""
+        """Play treatments until each has the wanted number of changed episodes, or there are no more seeds."""
         most = self._record.most if most_seeds is None else min(most_seeds, self._record.most)
         while True:
             lacking = {n: self._missing_seeds(n, changes, most) for n, changes in wanted.items()}
@@ -151,7 +151,7 @@ class PairedPlay:
         self.play_seeds({number: self._plays[number].seeds_for(changes) for number, changes in wanted.items()})
 
     def _missing_seeds(self, number: int, changes: int, most: int) -> int:
-        """How many seeds will hold so many changed episodes, by those known so far; 0 if they do, or there are no more.
+        """Guess how many seeds hold a number of changed episodes; 0 if those known do, or there are no more.
 
         The guess grows with what is known, so that hardly more are played than are needed.
         """
@@ -162,7 +162,7 @@ class PairedPlay:
         return min(max(guess, known + 1), MOST_GROWTH * known or FIRST_LOOK, most)
 
     def play_seeds(self, wanted: Mapping[int, int]) -> None:
-        """Play treatments on the first so many seeds each."""
+        """Play each treatment on the wanted number of seeds, the first ones."""
         for number, seeds in wanted.items():
             if len(self._plays[number].changed) < seeds:
                 self._look([number], seeds)
@@ -182,7 +182,7 @@ class PairedPlay:
         self._play(episodes)
 
     def _look(self, numbers: Sequence[int], seeds: int) -> None:
-        """Find out what treatments would change on the first so many seeds, or a few more."""
+        """Find out what treatments would change on the first seeds, at least on this many."""
         known = self._record.extend(seeds)
         for first in sorted({len(self._plays[number].changed) for number in numbers}):
             same = [number for number in numbers if len(self._plays[number].changed) == first < known]
@@ -250,11 +250,11 @@ class PairedPlay:
         return [self._record.result, *(result for play in self._plays for result in play.results)]
 
     def seeds_for(self, number: int, changes: int) -> int:
-        """How many seeds hold so many changed episodes of a treatment; all that were looked at if they hold fewer."""
+        """Return how many seeds hold a number of changed episodes; all that were looked at if they hold fewer."""
         return self._plays[number].seeds_for(changes)
 
     def pairs(self, number: int, seeds: int) -> Pairs:
-        """Return what came of a treatment on the first so many seeds, all of which must have been played."""
+        """Return what came of a treatment on the first seeds, all of which must have been played."""
         play, base = self._plays[number], self._record.result[:seeds]
         changed = play.changed[:seeds]
         places = np.flatnonzero(changed)

@@ -2,7 +2,7 @@
 
 - *One unguided episode a seed* (`legible.evaluation.recorded`), kept step by step. What guidance cannot change is not
   played (`legible.evaluation.pairs`): most rule sets change few episodes.
-- *Rungs*: every rule set plays until so many of its episodes were changed; each rung has twice as many as the one
+- *Rungs*: every rule set plays until enough of its episodes were changed; each rung has twice as many as the one
   before. Episodes that stay as they are say nothing, so only changed ones count: a rare rule set looks at more seeds.
 - *Dropping* (`is_dropped`): a rule set goes on while it does well enough to be worth it.
 - *Confirmation* (`legible.evaluation.confirmation`) on fresh seeds, of those that are worth them
@@ -214,7 +214,7 @@ class Race:
         return entry.passed and more and not is_sure(rung)
 
     def _seeds(self, entry: _Entry, changes: int) -> int:
-        """How many seeds a rung takes: those that hold so many changed episodes, or as many as the objective needs."""
+        """Return how many seeds a rung takes: those with its changed episodes, or as many as the objective needs."""
         return max(self._play.seeds_for(entry.number, changes), min(self.objective.rung_episodes, self._most))
 
     def pairs(self, entry: _Entry) -> Pairs:
@@ -232,7 +232,7 @@ class Race:
         return WorstCase(self._play.results, self.objective.value).of(*sides)
 
     def standing(self, entry: _Entry, *, harm: bool = False, invented_loss: float = 0.0) -> Standing:
-        """Return how a rule set does by the objective; with `harm`, how the unguided policy does beside it."""
+        """Return how a rule set does by the objective; with `harm`, how the unguided policy does."""
         pairs = self.pairs(entry)
         return self.objective.standing(*self.sides(pairs, harm=harm), pairs.changed, invented_loss)
 
@@ -260,7 +260,7 @@ class Race:
         return [self._effect(entry, self._play.steps(entry.number)) for entry in entries]
 
     def explore(self, trial: Trial) -> list[MeasuredEffect]:
-        """Play rule sets until so many of their episodes were changed, and drop none.
+        """Play rule sets until as many episodes were changed as the trial says, and drop none.
 
         Returns how each changed the objective. The steps are those that were played for this trial; where more of the
         unguided policy was played for it, that is counted with the first rule set.

@@ -191,7 +191,7 @@ class Repetition:
 
 
 def find_repetition(setup: Setup, seed: int, stage: str, run: Runner) -> Repetition:
-    """Play some seeds of a stage twice, in other rows and beside others, and see whether all is the same to the bit.
+    """Play some seeds of a stage twice, in other rows and with others, and see whether all is the same to the bit.
 
     Where it is not, the shape of the batch may be why: then the policy is asked about one state at a time. Where the
     episodes still differ, the environment or the policy draws random numbers that do not come from the seed.
@@ -289,7 +289,7 @@ class EpisodeRecord:
         return self._whole
 
     def extend(self, seeds: int) -> int:
-        """Play up to so many seeds, whole units of them; returns how many are known now."""
+        """Play at least this many seeds, whole units of them; returns how many are known now."""
         wanted = min(seeds, self.most)
         if self.known >= wanted:
             return self.known

@@ -185,7 +185,7 @@ def plain_references(
 
 @dataclass(frozen=True)
 class ReferenceResult:
-    """A reference beside the policy, on the seeds on which the best references are chosen; not to be quoted.
+    """A reference compared with the policy, on the seeds on which the best references are chosen; not to be quoted.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ class QuotedReference:
 
 @dataclass(frozen=True)
 class References:
-    """References beside the policy.
+    """References compared with the policy.
 
     Parameters
     ----------
@@ -412,10 +412,10 @@ class _ReferenceBlocks:
             pass
         found: dict[int, UnitResult] = {}
         for number in numbers:
+            reference = self._setup.treatments[number]
+            name = reference.name if isinstance(reference, Reference) and number != UNGUIDED else "the policy"
             try:
-                reference = self._setup.treatments[number]
-                is_policy = number == UNGUIDED or not isinstance(reference, Reference)
-                found |= self._play_together([number], seeds, "the policy" if is_policy else reference.name)
+                found |= self._play_together([number], seeds, name)
             except TooManyFailuresError as error:
                 if number == UNGUIDED:
                     raise

@@ -140,7 +140,7 @@ class UnitResult:
     """What came of a unit, an entry an episode.
 
     Episodes that failed have a reason in `errors`; their returns and costs are NaN and their lengths 0. `taken` says in
-    how many steps each choice was taken, ``int64[n, choices]``; where nobody counted, there are no columns or zeros.
+    how many steps each choice was taken, ``int64[n, choices]``; where that was not counted, no columns or zeros.
     """
 
     returns: NDArray[np.float64]
@@ -155,7 +155,7 @@ class UnitResult:
     taken: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def __post_init__(self) -> None:
-        # Without these columns none failed, as in files from before there were any, and nobody counted.
+        # Without these columns no episode failed, and choices were not counted.
         for name in _NOT_ALWAYS:
             column = getattr(self, name)
             if not np.size(column):
@@ -233,7 +233,7 @@ def slots_for(setup: Setup, unit: Unit) -> Slots:
 
 def _rows(setup: Setup, unit: Unit) -> int:
     """How many episodes run side by side."""
-    # Where that decides no bits, more of them share what a step costs beside the network.
+    # Where that decides no bits, more of them share what a step costs besides the network.
     many = setup.rows and setup.play.batch > SMALL_ROWS
     return min(SLOTS_FACTOR * setup.play.batch if many else setup.play.batch, len(unit))
 

@@ -135,10 +135,10 @@ class Verdict:
     equal_sources
         The mined rules behind other rule sets that are equal to this one: they were tested once.
     changed_episodes
-        How many of the sample's episodes guidance changed; None where nobody counted (paper).
+        How many of the sample's episodes guidance changed; None where that was not counted (paper).
     detectable
         The smallest effect that the race would have shown with a power of 80 %; that of the confirmation is its
-        effect's. None where nothing was changed, or nobody asked (paper).
+        effect's. None where nothing was changed, and in the paper's method.
     steps
         Environment steps that were played with it, those of the confirmation and of its mined rule alone included.
     is_set_aside

@@ -62,7 +62,7 @@ class GuidedPolicy:
     seed
         Of the random choices where all actions are blocked, or where actions are sampled.
     observation_shape
-        Shape of one observation. Needed only where one cannot be told from a batch of one: ``()`` where observations
+        Shape of one observation. Needed only where one looks like a batch of one: ``()`` where observations
         are single discrete numbers.
     features
         What the rules see, where that is not the observation alone (`legible.environments.map_features`). Derived

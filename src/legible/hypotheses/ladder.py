@@ -2,8 +2,8 @@
 
 Every rung of the ladder has four times as many changed episodes as the one below, and about a quarter of the
 candidates comes there: each rung costs as much as the others. What is promising is judged by shrinking: an effect that
-few episodes show is mostly luck, and counts less the larger its standard error is beside the effects that rules usually
-have. Small effects that are known precisely do not win over large ones that are not known yet.
+few episodes show is mostly luck, and counts less the larger its standard error is, compared with the effects that rules
+usually have. Small effects that are known precisely do not win over large ones that are not known yet.
 
 - `RUNGS`: changed episodes and seeds of each rung, a `Rung`.
 - `Candidate`: a rule set that may be tried; `Tested`: one that was; `Ladder`: all that were.
@@ -40,7 +40,7 @@ LOSS_Z = 2.0
 USUAL_EFFECT = 0.05
 """An effect that rules usually have, in standard deviations of the returns."""
 UNSEEN_CHANGES = 4
-"""So many changed episodes are counted with that have not been seen, as large as returns differ."""
+"""This many changed episodes that have not been seen are counted with, as large as returns differ."""
 SAME_STATES_SHARE = 0.85
 """Two rule sets with the same heads whose changed states overlap by more than this do nearly the same."""
 
@@ -112,7 +112,7 @@ class Ladder:
         return any(found.effect.mean > 0.0 for found in self.tested)
 
     def climbing(self, rung: int, most: int, *, is_spare: bool = False) -> list[Tested]:
-        """Return those that are to come to a rung next: the most promising ones of the rung below, at most so many.
+        """Return those that are to come to a rung next: the most promising ones of the rung below.
 
         At most a share of those that came to the rung below go further, and only those that gained. With steps to
         spare all do, but for those that are known to lose.
@@ -142,7 +142,7 @@ class Ladder:
         return effect.mean + doubt * self._error(effect) > 0.0 and effect.share <= self._most_changed
 
     def _ranked(self, found: Sequence[Tested], luck: float) -> list[Tested]:
-        """Sort by what each is expected to gain, with so many standard deviations of what is not known added."""
+        """Sort by what each is expected to gain, with `luck` standard deviations of what is not known added."""
         usual = self._usual_size()
 
         def promise(one: Tested) -> float:
@@ -169,7 +169,7 @@ class Ladder:
 
 
 def different(ranked: Sequence[Tested], most: int, known: Sequence[Tested] = ()) -> list[Tested]:
-    """Return the first ones, at most so many, none of which does nearly the same as one before it, or a known one."""
+    """Return the first ones, none of which does nearly the same as one before it, or a known one."""
     chosen: list[Tested] = []
     seen = SeenStates(SAME_STATES_SHARE)
     for found in known:

@@ -42,9 +42,9 @@ LEAST_LOT = 16  # on the first rung, even where the budget is not enough for the
 BUDGET_AFTER_ROUND = (0.45, 0.75, 0.9, 1.0)
 # How much of a round's budget may be spent after each rung.
 BUDGET_AFTER_RUNG = (0.4, 0.6, 0.8, 1.0)
-# A first look at so many candidates is worth more than a longer one at few: the rungs are lower where the budget is not
-# enough for it, down to a quarter; down to an eighth where episodes repeat each other, so that one that differs is no
-# luck: where there are no more than a few ways in which they end. Then it is worth a look at more candidates, too.
+# A first look at this many candidates is worth more than a longer one at few: the rungs are lower where the budget is
+# not enough for it, down to a quarter; down to an eighth where episodes repeat each other, so that one that differs is
+# no luck: where there are no more than a few ways in which they end. Then it is worth a look at more candidates, too.
 FIRST_LOOK, LOWEST_SCALE = 256, 0.25
 FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_SCALE_OF_FEW = 8, 1024, 0.125
 FALLBACK_CANDIDATES = 2048  # of rules said together, and of longer ones, that are drawn where no short one gains
@@ -76,7 +76,7 @@ class Search:
     def first(self, most: int | None = None) -> list[Candidate]:
         """Return rules without conditions, then the mined ones, those without a condition, and all with one.
 
-        Of mined ones and of those with one condition, only so many are looked at.
+        Of mined ones and of those with one condition, at most `most` are looked at.
         """
         heads = self._heads
         always = self._candidates((((), head),) for head in heads)
@@ -97,7 +97,7 @@ class Search:
         return [(polarity, a) for a in range(len(self._known.experiences.space.actions)) for polarity in polarities]
 
     def together(self, most: int) -> list[Candidate]:
-        """Return candidates that speak of several choices of a group at once, of so many.
+        """Return candidates that speak of several choices of a group at once.
 
         One choice below a cut and another above it; and several that are never made. A policy that is stuck may need
         both halves, and to be kept from all that leaves it where it is.
@@ -117,7 +117,7 @@ class Search:
         return self._candidates(never, most) + self._candidates(halves, most)
 
     def again(self, most: int) -> list[Candidate]:
-        """Return candidates that change the recorded states as others did that were made before, of so many.
+        """Return candidates that change the recorded states as others did that were made before.
 
         A policy that has left the states that it was stuck in comes to others, in which they differ.
         """
@@ -125,7 +125,7 @@ class Search:
         return self._candidates(self._same, most, once=False)
 
     def drawn(self, count: int) -> list[Candidate]:
-        """Return candidates with two and more conditions that hold in a recorded state, drawn at random, of so many.
+        """Return candidates with two and more conditions that hold in a recorded state, drawn at random.
 
         Where no rule with one condition gains anything, nothing says which of them to begin with. A policy that is
         stuck may be freed by a rule that speaks of two things at once.
@@ -139,7 +139,7 @@ class Search:
         return self._candidates(((body, heads[int(rng.integers(len(heads)))]),) for body in bodies)
 
     def around(self, best: Iterable[Candidate], most: int | None = None) -> list[Candidate]:
-        """Return candidates a small step away from some; only so many are looked at."""
+        """Return candidates a small step away from some; at most `most` are looked at."""
 
         def bodies(body: Body) -> Iterator[Body]:
             yield from self._vocabulary.moved(body)
@@ -268,11 +268,11 @@ class _Climb:
         self._spent = 0
 
     def _affordable(self, rung: int, allowed: float) -> int:
-        """How many candidates can be tried on a rung until so many steps are spent."""
+        """Return how many candidates can be tried on a rung until the allowed steps are spent."""
         return int((allowed - self._spent) / (self._rungs[rung].changes * self._length))
 
     def looked_at(self, allowed: float) -> int:
-        """How many candidates are worth making before so many steps are spent on the first rung."""
+        """Return how many candidates are worth making before the allowed steps are spent on the first rung."""
         return MADE_PER_TRIED * max(LEAST_LOT, self._affordable(0, allowed))
 
     def _trial(self, candidates: Sequence[Candidate], rung: int) -> Generator[Trial, Sequence[MeasuredEffect], Any]:
@@ -283,7 +283,7 @@ class _Climb:
     def try_all(
         self, waiting: Sequence[Candidate], allowed: float
     ) -> Generator[Trial, Sequence[MeasuredEffect], list[Candidate]]:
-        """Try candidates on the first rung, until so many steps are spent; returns those that are left."""
+        """Try candidates on the first rung, until the allowed steps are spent; returns those that are left."""
         start = 0
         while start < len(waiting) and self._spent < allowed:
             lot = waiting[start : start + min(FIRST_RUNG_LOT, max(LEAST_LOT, self._affordable(0, allowed)))]
@@ -292,7 +292,7 @@ class _Climb:
         return list(waiting[start:])
 
     def refine(self, search: Search, beam: int, allowed: float) -> Trials:
-        """Try what lies around the best candidates, then around those that come next, until so many steps are spent."""
+        """Try what lies around the best candidates, then around the next ones, until the allowed steps are spent."""
         parents = [found.candidate for found in self._ladder.parents()]
         for start in range(0, len(parents), beam):
             if self._spent >= allowed:
@@ -300,7 +300,7 @@ class _Climb:
             yield from self.try_all(search.around(parents[start : start + beam], self.looked_at(allowed)), allowed)
 
     def to(self, rung: int, allowed: float, *, is_spare: bool = False) -> Trials:
-        """Let candidates come to a rung, the most promising ones first, until so many steps are spent."""
+        """Let candidates come to a rung, the most promising ones first, until the allowed steps are spent."""
         while self._spent < allowed:
             lot = self._ladder.climbing(rung, min(HIGHER_RUNG_LOT, self._affordable(rung, allowed)), is_spare=is_spare)
             if not lot:

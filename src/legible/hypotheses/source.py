@@ -56,9 +56,9 @@ class Trial:
     rule_sets
         They are played on seeds of their own, and nothing is said of them.
     changes
-        Until guidance has changed so many of their episodes.
+        Until guidance has changed this many of their episodes.
     seeds
-        At most on so many seeds.
+        At most on this many seeds.
     """
 
     rule_sets: Sequence[RuleSet]
@@ -241,9 +241,10 @@ def ask_sources(
                     found = sources[name].send(explore(found))
             except StopIteration:
                 continue
-            is_proposal = isinstance(found, Proposal)
-            rule_sets, shown = (found.rule_sets, found.shown) if is_proposal else (found, [None] * len(found))
-            yielded[name] = [Named(name, *pair) for pair in zip(rule_sets, shown, strict=True)]
+            if isinstance(found, Proposal):
+                yielded[name] = [Named(name, *pair) for pair in zip(found.rule_sets, found.shown, strict=True)]
+            else:
+                yielded[name] = [Named(name, rule_set) for rule_set in found]
         together = [named for found in yielded.values() for named in found]
         measured = list(measure(together)) if together else []
         tested += [(named.source, named.rule_set) for named in together]

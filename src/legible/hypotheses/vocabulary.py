@@ -107,7 +107,7 @@ class Vocabulary:
         return tuple(sorted(spans))
 
     def drawn(self, count: int, inside: NDArray[np.uint16], rng: np.random.Generator) -> Body:
-        """Draw a body with so many spans, of different features, that holds in a state.
+        """Draw a body with some spans, of different features, that holds in a state.
 
         The state is given by the interval of every feature. What lies in none of them is not spoken of.
         """

@@ -30,11 +30,11 @@ TESTED_BELOW_P = 0.2
 JOINING_LEVEL = 0.2
 """The level of the test on the other half."""
 HARM_Z = -1.0
-"""A candidate is not tried again that lay so many standard errors below zero."""
+"""A candidate that stood lower, in standard errors, is not tried again."""
 EQUAL_Z = 0.5
-"""Candidates are equals that lie within so many standard errors of each other."""
+"""Candidates that lie within this many standard errors of each other are equals."""
 BEHIND_Z = -1.0
-"""A path is given up that lies so many standard errors below another one."""
+"""A path that stands lower compared with another one, in standard errors, is given up."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Candidate:
     trial, effect
         Its last trial, and the test of its addition, if there was one.
     is_fresh
-        Whether the trial was beside the composition that there is.
+        Whether the trial was compared with the composition that there is.
     """
 
     rule_set: RuleSet
@@ -74,7 +74,7 @@ class Candidate:
         return not self.trial.pairs.changed.any() or self.trial.standing.z < HARM_Z
 
     def step(self, *, accepted: bool) -> CompositionStep:
-        """What is told about it."""
+        """Return it as a step of the composition."""
         sample = Sample.of(self.tried.result)
         return CompositionStep(self.rule_set, sample.mean, sample.error, accepted, self.effect, self.tried.changed)
 
@@ -87,7 +87,7 @@ class Path:
     judge
         Decides.
     trials
-        Beside the composition that there is.
+        Compared with the composition that there is.
     candidates
         What may join, the most worthy first.
     most

@@ -88,7 +88,7 @@ class Mistakes:
     listed
         The proven mistakes, the largest gain first; of one loss only the earliest.
     share
-        Share of all decisions that are proven mistakes; None where it cannot be told.
+        Share of all decisions that are proven mistakes; None where it is not known.
     headroom
         What mending the decisions that look like mistakes, one step at a time, would be worth an episode: to the first
         order, on rollouts that did not choose them, those included that turn out to be none.

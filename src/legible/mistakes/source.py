@@ -23,15 +23,15 @@ from legible.hypotheses import DecisionGains, Hypotheses, SourceInput, generalis
 from legible.relations import MetamorphicRelation, map_states
 from legible.rules import CompiledRules, Condition, Rule, RuleSet
 
-# A choice is better, or worse, where its gain is so many standard errors from zero.
+# A choice is better, or worse, where its gain is this many standard errors from zero.
 BETTER_Z = 1.5
-# What is at stake counts up to so many times the median.
+# What is at stake counts up to this many times the median.
 MOST_WEIGHT = 8
 FOLDS = 2
 FEWEST_EXAMPLES = 5
 MOST_RULE_SETS = 20
 RESTARTS = 3
-# A rule set is tested if guidance with it is so many standard errors above zero at decisions that were held out.
+# A rule set is tested if guidance with it is this many standard errors above zero at decisions that were held out.
 LEAST_HELD_OUT_Z = 0.5
 
 
