@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.evaluation.blocks import PlayedBlocks, Runner
-from legible.evaluation.failures import FailureLimit, TooManyFailuresError, WorstCase
+from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import Objective, find_objective
 from legible.evaluation.statistics import Effect, holm, mean_interval
 from legible.evaluation.units import UNGUIDED, Setup, UnitResult, cut_into_units, run_units
@@ -31,6 +31,7 @@ from legible.guidance import CountingChooser
 from legible.guidance.chooser import Acted
 from legible.play import Observations, Scores, stage_seeds
 from legible.play.choosing import ask_policy, choose_choices, take_choices, typical_actions
+from legible.play.failures import FailureLimit, TooManyFailuresError
 from legible.policies import Policy
 from legible.settings import MOST_FAILED, ReferenceSettings
 

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from legible.engines import Engine, Failed, Finished, InProcess, UnitFailedError
 from legible.environments import Env, EnvironmentSpec
 from legible.errors import LegibleError
-from legible.evaluation.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
 from legible.evaluation.starts import StartedSlots, UnitStarts
 from legible.guidance import CountingChooser, GuidedChooser
 from legible.play import (
@@ -37,6 +36,7 @@ from legible.play import (
     play_episodes,
     with_fixed_rows,
 )
+from legible.play.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
 from legible.policies import ChoicePolicy, Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
