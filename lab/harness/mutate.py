@@ -48,6 +48,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "legible/play/choosing.py": ("tests/play/test_choosing.py", "tests/play/test_episodes.py"),
     "legible/play/episodes.py": ("tests/play/test_episodes.py", "tests/play/test_choosing.py"),
     "legible/play/experiences.py": ("tests/play/test_experiences.py", "tests/test_data_frames.py"),
+    "legible/play/failures.py": ("tests/evaluation/test_failures.py", "tests/evaluation/test_racing.py"),
+    "legible/play/runner.py": ("tests/study/test_failures.py", "tests/mistakes"),
     "legible/mining/importance.py": (
         "tests/mining/test_lime.py",
         "tests/mining/test_mining.py",

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from legible.evaluation.candidates import SAME, Contender, choose_contenders, sameness
-from legible.evaluation.confirmation import MOST_GROWTH, SPARE, Expectation, changes_to_confirm
+from legible.evaluation.candidates import SAME_EPISODES_SHARE, Contender, choose_contenders, sameness
+from legible.evaluation.confirmation import MOST_CHANGES_FACTOR, OVERSAMPLING, Expectation, changes_to_confirm
 from legible.evaluation.pairs import Pairs
 from legible.settings import EvaluationSettings
 from played_blocks import result
@@ -87,13 +87,13 @@ def test_where_just_as_many_changes_are_expected_as_are_needed() -> None:
     assert changes_to_confirm(Expectation(624 / 4000), settings) == 200
     assert changes_to_confirm(Expectation(250 / 4000), settings) == 200
     assert changes_to_confirm(Expectation(249 / 4000), settings) == 0
-    assert (Expectation(0.5).changes, MOST_GROWTH, SPARE) == (0, 4, 1.25)
+    assert (Expectation(0.5).changes, MOST_CHANGES_FACTOR, OVERSAMPLING) == (0, 4, 1.25)
 
 
 def test_what_just_differs_enough_is_confirmed() -> None:
     """Four of five changed episodes are the same: not more than four fifths."""
     one, other = (Pairs(result(returns), result([1.0] * 5), np.ones(5, np.bool_)) for returns in (SAME_BUT_ONE, OTHER))
-    assert sameness(one, other) == SAME == 0.8
+    assert sameness(one, other) == SAME_EPISODES_SHARE == 0.8
     contenders = [Contender(("searched",), 2.0, one), Contender(("searched",), 1.0, other)]
     assert choose_contenders(contenders, most=0) == [0, 1]
     assert choose_contenders([contenders[0], contenders[0]], most=0) == [0]

@@ -11,12 +11,12 @@ import mirror_world
 from failing_world import failing
 from legible.engines import LocalProcesses, UnitFailedError
 from legible.evaluation import FailureLimit, Sample, TooManyFailuresError, WorstCase, evaluate, play_blocks
-from legible.evaluation.failures import FailedEpisode, _some_seeds
 from legible.evaluation.statistics import paired, welch
 from legible.evaluation.units import Setup, Unit, UnitResult, play_unit, run_units
 from legible.explanation import verdict_sentence
 from legible.improvement import improve
 from legible.play import stage_seeds
+from legible.play.failures import FailedEpisode, _some_seeds
 from legible.policies import load_policy
 from legible.relations import generalise
 from legible.rules import parse_rule

@@ -16,7 +16,7 @@ from drawn_play import LENGTH, SETUP, DrawnPlay, rule, rule_set
 from legible.environments import EnvironmentSpec
 from legible.evaluation.pairs import NEVER, PairedPlay
 from legible.evaluation.racing import (
-    PICKED,
+    SELECTION_ERROR_FACTOR,
     Race,
     _candidates,
     _Entry,
@@ -107,11 +107,11 @@ def test_what_trials_have_shown_counts_less_than_the_race() -> None:
 
     assert evidence(None) is here
     assert evidence(MeasuredEffect(4.0, 0.0, 0.01)) is here
-    found = evidence(MeasuredEffect(4.0, 1.0 / PICKED, 0.01))
+    found = evidence(MeasuredEffect(4.0, 1.0 / SELECTION_ERROR_FACTOR, 0.01))
     assert (found.difference, found.error) == (pytest.approx(3.0), pytest.approx(1.0 / math.sqrt(2.0)))
     assert found.z == pytest.approx(3.0 * math.sqrt(2.0))
     assert found.p == pytest.approx(1.1e-5, rel=0.05)
-    twice = evidence(MeasuredEffect(4.0, 2.0 / PICKED, 0.01))  # weights of a quarter and one
+    twice = evidence(MeasuredEffect(4.0, 2.0 / SELECTION_ERROR_FACTOR, 0.01))  # weights of a quarter and one
     assert twice.difference == pytest.approx((4.0 / 4.0 + 2.0) / 1.25)
 
 

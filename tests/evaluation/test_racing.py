@@ -18,12 +18,12 @@ from legible.evaluation.baselines import random_tests
 from legible.evaluation.changes import NEVER, first_changes
 from legible.evaluation.pairs import PairedPlay
 from legible.evaluation.racing import (
+    ACCEPT_Z,
     CHEAP_SEEDS,
-    LUCK,
-    PICKED,
-    RISE,
-    SURE,
-    WORTH,
+    DROP_MARGIN_Z,
+    SELECTION_ERROR_FACTOR,
+    TARGET_Z,
+    Z_PER_DOUBLING,
     Race,
     Rung,
     _detectable,
@@ -359,10 +359,10 @@ def test_who_is_dropped() -> None:
     assert is_dropped(Rung(384, 384, 1.4), 384)
     assert not is_dropped(Rung(384, 384, 1.6), 384)
     assert not is_dropped(Rung(96, 96, 2.2 / 2 - 0.7), 384)  # on the line
-    assert is_sure(Rung(24, 24, SURE))
-    assert not is_sure(Rung(24, 24, SURE - 0.01))
-    assert is_sure(Rung(24, 8, SURE))
-    assert not is_sure(Rung(24, 7, SURE))
+    assert is_sure(Rung(24, 24, ACCEPT_Z))
+    assert not is_sure(Rung(24, 24, ACCEPT_Z - 0.01))
+    assert is_sure(Rung(24, 8, ACCEPT_Z))
+    assert not is_sure(Rung(24, 7, ACCEPT_Z))
 
 
 def test_rare_rule_sets_must_do_better_to_be_confirmed() -> None:
@@ -406,5 +406,12 @@ def test_how_many_changes_would_show_an_effect_by_hand() -> None:
 
 def test_the_numbers_of_the_race() -> None:
     """Whoever changes one of them simulates again what `is_dropped` and `is_worth_confirming` promise."""
-    assert (WORTH, LUCK, SURE, PICKED, CHEAP_SEEDS, RISE) == (2.2, 0.7, 3.3, 1.5, 250, 0.5)
+    assert (TARGET_Z, DROP_MARGIN_Z, ACCEPT_Z, SELECTION_ERROR_FACTOR, CHEAP_SEEDS, Z_PER_DOUBLING) == (
+        2.2,
+        0.7,
+        3.3,
+        1.5,
+        250,
+        0.5,
+    )
     assert (RECORD_EPISODES, REPEATED_EPISODES, REMEMBERED_BYTES) == (256, 24, 10**9)

@@ -22,9 +22,9 @@ from legible.evaluation.recorded import (
 from legible.evaluation.starts import UnitStarts
 from legible.evaluation.units import (
     LARGE_ROWS,
+    SLOTS_FACTOR,
     SMALL_ROWS,
     UNGUIDED,
-    WIDER,
     LoneEpisode,
     Setup,
     Unit,
@@ -157,7 +157,7 @@ def test_of_few_different_random_rules_there_are_no_more() -> None:
 
 def test_the_numbers_of_units() -> None:
     """They are part of what was played: other numbers of rows can give other bits."""
-    assert (UNGUIDED, WIDER, LARGE_ROWS, SMALL_ROWS) == (-1, 4, 128, 32)
+    assert (UNGUIDED, SLOTS_FACTOR, LARGE_ROWS, SMALL_ROWS) == (-1, 4, 128, 32)
     setup = Setup(SETUP.policy, SETUP.environment, ())
     assert (setup.rows, setup.count_choices) == (0, False)
     assert Unit((0,), (1,)) == replace(Unit((0,), (1,)), starts=UnitStarts.__new__(UnitStarts))

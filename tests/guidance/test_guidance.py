@@ -1,7 +1,6 @@
 """Algorithm 1: against its pseudocode, line by line, and by hand; the guided policy as people use it."""
 
 import inspect
-import json
 import math
 
 import numpy as np
@@ -480,15 +479,8 @@ def test_a_copy_with_another_seed_keeps_the_shape_unless_it_is_told_another() ->
     assert GuidedPolicy(logits, [], space).stochastic
 
 
-def test_a_file_of_one_table_is_read_as_well(tmp_path) -> None:
-    """Older files hold the rules of one guidance; newer ones a list."""
-    plain = network()
-    made = GuidedPolicy(plain, COMPOSED, SPACE, precedence="negative")
-    (table,) = made._documents()
-    for content in (table, [table]):
-        save_policy(plain, tmp_path / "guided.safetensors", metadata={"legible.guidance": json.dumps(content)})
-        read = load_policy(tmp_path / "guided.safetensors")
-        assert (read.rules, read.precedence) == (made.rules, "negative")
-    save_policy(plain, tmp_path / "empty.safetensors", metadata={"legible.guidance": "[]"})
+@pytest.mark.parametrize("content", ["[]", "{}"])
+def test_a_file_without_a_list_of_rules_is_refused(content: str, tmp_path) -> None:
+    save_policy(network(), tmp_path / "empty.safetensors", metadata={"legible.guidance": content})
     with pytest.raises(LegibleError, match="no rules"):
         load_policy(tmp_path / "empty.safetensors")

@@ -14,7 +14,7 @@ from legible.hypotheses import MeasuredEffect, Proposal, SourceInput, Trial, sea
 from legible.hypotheses.ladder import (
     MOST_CLIMBING,
     RUNGS,
-    SAME,
+    SAME_STATES_SHARE,
     UNSEEN_CHANGES,
     USUAL_EFFECT,
     Candidate,
@@ -25,18 +25,18 @@ from legible.hypotheses.ladder import (
 )
 from legible.hypotheses.responses import RecordedStates, respond
 from legible.hypotheses.search import (
-    DRAWN,
-    EQUAL,
+    BUDGET_AFTER_ROUND,
+    BUDGET_AFTER_RUNG,
+    EQUAL_STATES_SHARE,
+    FALLBACK_CANDIDATES,
     FEW_ENDS,
     FIRST_LOOK,
     FIRST_LOOK_OF_FEW,
-    LARGER_LOT,
-    LOT,
-    LOWEST,
-    LOWEST_OF_FEW,
-    SMALL_LOT,
-    SPENT,
-    SPENT_ON_RUNGS,
+    FIRST_RUNG_LOT,
+    HIGHER_RUNG_LOT,
+    LEAST_LOT,
+    LOWEST_SCALE,
+    LOWEST_SCALE_OF_FEW,
     Search,
     rungs_for,
 )
@@ -189,7 +189,7 @@ def test_acting_in_one_way_throughout_is_tried_first() -> None:
 
 def test_it_stops_when_the_budget_is_spent() -> None:
     first, everything = (drive(known(budget, most_conditions=2)) for budget in (150, 10**9))
-    assert len(first) == SMALL_LOT  # they take 160 steps
+    assert len(first) == LEAST_LOT  # they take 160 steps
     assert everything[: len(first)] == first
     assert len(everything) > len(first)
     assert drive(known(0)) == []
@@ -200,7 +200,7 @@ def test_long_episodes_are_tried_in_small_lots() -> None:
     given = known(10**6)
     cost = rungs_for(replace(given, budget=0))[0].changes * round(float(given.experiences.lengths.mean()))
     tested = drive(replace(given, budget=25 * cost), steps=cost)
-    assert SMALL_LOT <= len(tested) <= 25 + SMALL_LOT
+    assert LEAST_LOT <= len(tested) <= 25 + LEAST_LOT
 
 
 def test_rungs_are_lower_where_the_budget_is_small() -> None:
@@ -253,7 +253,9 @@ def test_all_short_rules_are_tried_before_longer_ones_are_drawn() -> None:
     assert list(dict.fromkeys(kinds)) == [(0, 1), (1, 1), (1, 2), (2, 1)]
     first = Search(given).first()
     assert kinds.index((1, 2)) == len(first)
-    assert 20 * len(first) > SPENT[0] / SPENT[1] * SPENT_ON_RUNGS[0] * 5000  # more than the first round has
+    assert (
+        20 * len(first) > BUDGET_AFTER_ROUND[0] / BUDGET_AFTER_ROUND[1] * BUDGET_AFTER_RUNG[0] * 5000
+    )  # more than the first round has
     assert (1, 1) in kinds[len(first) :]  # what differs from others only in states never seen
 
 
@@ -356,8 +358,14 @@ def test_settings_that_make_no_sense(bad: dict[str, float]) -> None:
 
 def test_the_numbers_of_the_search() -> None:
     """Whoever changes one of them looks at the tables of experiments/search_table.py again."""
-    assert (LOT, LARGER_LOT, SMALL_LOT, DRAWN, EQUAL) == (256, 64, 16, 2048, 0.95)
-    assert (SPENT, SPENT_ON_RUNGS) == ((0.45, 0.75, 0.9, 1.0), (0.4, 0.6, 0.8, 1.0))
-    assert (FIRST_LOOK, LOWEST) == (256, 0.25)
-    assert (FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_OF_FEW) == (8, 1024, 0.125)
-    assert (MOST_CLIMBING, USUAL_EFFECT, UNSEEN_CHANGES, SAME) == (1 / 3, 0.05, 4, 0.85)
+    assert (FIRST_RUNG_LOT, HIGHER_RUNG_LOT, LEAST_LOT, FALLBACK_CANDIDATES, EQUAL_STATES_SHARE) == (
+        256,
+        64,
+        16,
+        2048,
+        0.95,
+    )
+    assert (BUDGET_AFTER_ROUND, BUDGET_AFTER_RUNG) == ((0.45, 0.75, 0.9, 1.0), (0.4, 0.6, 0.8, 1.0))
+    assert (FIRST_LOOK, LOWEST_SCALE) == (256, 0.25)
+    assert (FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_SCALE_OF_FEW) == (8, 1024, 0.125)
+    assert (MOST_CLIMBING, USUAL_EFFECT, UNSEEN_CHANGES, SAME_STATES_SHARE) == (1 / 3, 0.05, 4, 0.85)

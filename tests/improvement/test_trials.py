@@ -16,7 +16,17 @@ from legible.improvement import improve
 from legible.improvement.backward import MOST_SINGLE_RULES, _without_rules, _without_set, union
 from legible.improvement.check import MOST_POINTS, front_candidates
 from legible.improvement.composed import share_changed
-from legible.improvement.forward import BEHIND, EQUAL, HARM, JOINING, LOT, MOST_TESTS, PROMISING, Candidate, Path
+from legible.improvement.forward import (
+    BEHIND_Z,
+    EQUAL_Z,
+    HARM_Z,
+    JOINING_LEVEL,
+    MOST_TESTS,
+    TESTED_BELOW_P,
+    TRIED_AT_ONCE,
+    Candidate,
+    Path,
+)
 from legible.improvement.judging import CompositionJudge
 from legible.improvement.trials import FIRST_PART, Play, SecondHalf, Trial, Trials, differ
 from legible.rules import Condition, Rule, RuleSet
@@ -75,7 +85,7 @@ def test_few_seeds_are_all_played() -> None:
 
 def test_trials_are_beside_the_composition_that_there_is() -> None:
     play, _ = play_of({rule(0): always(2.0), rule(1): always(3.0)})
-    trials = Trials(play, 12).starting_from(rule_set(0))
+    trials = Trials(play, 12, rule_set(0))
     assert trials.rules == rule_set(0)
     (both,) = trials.play_whole([rule_set(0) | rule_set(1)])
     assert both.addition == pytest.approx(3.0)
@@ -159,7 +169,15 @@ def test_what_is_promising_by_hand() -> None:
 
 def test_the_numbers_of_the_selection() -> None:
     """Whoever changes one of them looks at the tables of experiments/search_table.py again."""
-    assert (LOT, MOST_TESTS, PROMISING, JOINING, HARM, EQUAL, BEHIND) == (4, 3, 0.2, 0.2, -1.0, 0.5, -1.0)
+    assert (TRIED_AT_ONCE, MOST_TESTS, TESTED_BELOW_P, JOINING_LEVEL, HARM_Z, EQUAL_Z, BEHIND_Z) == (
+        4,
+        3,
+        0.2,
+        0.2,
+        -1.0,
+        0.5,
+        -1.0,
+    )
     assert (MOST_SINGLE_RULES, MOST_POINTS) == (48, 6)
 
 

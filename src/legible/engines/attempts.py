@@ -17,7 +17,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -47,15 +47,11 @@ class FailedAttempt:
 def raised(error: BaseException) -> FailedAttempt:
     """Describe an attempt that raised an error."""
     text = "".join(traceback.format_exception(error))
-    exception = error if isinstance(error, LegibleError) and _can_be_sent(error) else None
+    exception = None
+    if isinstance(error, LegibleError):
+        with suppress(Exception):  # an exception with arguments of its own need not survive being sent
+            exception = error if type(pickle.loads(pickle.dumps(error))) is type(error) else None
     return FailedAttempt(f"{type(error).__name__}: {error}".removesuffix(": "), text, 2, exception)
-
-
-def _can_be_sent(error: LegibleError) -> bool:
-    try:
-        return type(pickle.loads(pickle.dumps(error))) is type(error)
-    except Exception:  # an exception with arguments of its own need not survive
-        return False
 
 
 def took_too_long(time_limit: float | None, where: str = "") -> FailedAttempt:

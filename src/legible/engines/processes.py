@@ -42,7 +42,14 @@ _THREAD_VARIABLES = (
 def _serve(pipe: Connection) -> None:
     """Answer requests until the last one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then stops its workers
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
+
+    def exit_with_parent() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
     def read_work() -> bytes:
         pipe.send_bytes(pickle.dumps(Message("needs work")))
@@ -52,21 +59,11 @@ def _serve(pipe: Connection) -> None:
         while (request := pipe.recv_bytes()) != _STOP:
             work_key, packed_unit, time_limit = pickle.loads(request)
             for message in perform(work_key, read_work, packed_unit, time_limit):
-                pipe.send_bytes(_packed(message))
-
-
-def _packed(message: Message) -> bytes:
-    try:
-        return pickle.dumps(message)
-    except Exception as error:  # a result that cannot be sent
-        return pickle.dumps(Message("ended", raised(error)))
-
-
-def _exit_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+                try:
+                    packed = pickle.dumps(message)
+                except Exception as error:  # a result that cannot be sent
+                    packed = pickle.dumps(Message("ended", raised(error)))
+                pipe.send_bytes(packed)
 
 
 # In the process that has the workers.
@@ -111,8 +108,15 @@ class _Worker:
         atexit.unregister(self.kill)
 
     def how_it_died(self) -> str:
+        """Return how the worker died; raises an error where it died because a script starts workers when imported."""
         _stop([self], GRACE_SECONDS)  # it may still be at its end
         code = self.process.exitcode
+        if not self.has_answered and code == 1:
+            raise LegibleError(
+                f"worker died (exit code {code}) before it could start. A script that uses the engine 'processes' must "
+                "do so below `if __name__ == '__main__':`, because every worker imports the script. The engine "
+                "'inline' starts no process."
+            )
         if code is None or code >= 0:
             return f"exit code {code}"
         hint = ": perhaps too little memory for so many workers" if code == -signal.SIGKILL else ""
@@ -179,7 +183,7 @@ class _LocalDispatcher(Dispatcher):
         worker = task.worker
         message = worker.receive()
         if message is None:
-            return Message("ended", worker_died(self._how_it_died(worker)))
+            return Message("ended", worker_died(worker.how_it_died()))
         if message.kind == "needs work":
             worker.send(self.packed_work)
             return None
@@ -192,17 +196,6 @@ class _LocalDispatcher(Dispatcher):
     def stop(self, task: Task) -> None:
         if task.worker is not None:
             task.worker.kill()
-
-    @staticmethod
-    def _how_it_died(worker: _Worker) -> str:
-        how = worker.how_it_died()
-        if not worker.has_answered and worker.process.exitcode == 1:
-            raise LegibleError(
-                f"worker died ({how}) before it could start. A script that uses the engine 'processes' must do so "
-                "below `if __name__ == '__main__':`, because every worker imports the script. The engine 'inline' "
-                "starts no process."
-            )
-        return how
 
 
 class LocalProcesses(EngineWithWorkers):
@@ -220,8 +213,6 @@ class LocalProcesses(EngineWithWorkers):
 
     def _dispatcher(self, work: object, time_limit: float | None) -> _LocalDispatcher:
         return _LocalDispatcher(work, time_limit, self.workers, self._idle)
-
-    def _start(self) -> None: ...
 
     def _stop(self) -> None:
         _stop(self._idle, GRACE_SECONDS)

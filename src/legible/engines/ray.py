@@ -36,13 +36,6 @@ def _perform_on_ray(
         yield message
 
 
-def _check_address(address: str) -> None:
-    """Raise OSError when nothing answers at host:port: Ray itself would try for minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdigit() and "/" not in host:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-
-
 class _RayDispatcher(Dispatcher):
     """Gives units to Ray; the worker of a task is the stream of messages that Ray hands out for it."""
 
@@ -107,8 +100,10 @@ class RayEngine(EngineWithWorkers):
             return
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         options = {"num_cpus": self.workers, "include_dashboard": False} if address == "local" else {}
+        host, colon, port = address.rpartition(":")
         try:
-            _check_address(address)
+            if colon and port.isdigit() and "/" not in host:  # where nothing answers, Ray itself would try for minutes
+                socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
             _import_ray().init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
         except OSError as error:
             raise LegibleError(f"there is no Ray cluster at {address!r}: {error}") from error

@@ -84,14 +84,6 @@ def pickled(thing: object, what: str, dumps: Callable[[object], bytes] = pickle.
         ) from error
 
 
-def _cannot_load(failure: FailedAttempt) -> LegibleError:
-    return LegibleError(
-        f"a worker cannot load the work ({failure.error}). What it uses must be defined in a module that the worker "
-        "can import, not in an interactive session. The engine 'inline' runs everything in this process.\n"
-        f"{failure.traceback}"
-    )
-
-
 def check_workers(workers: int | None) -> int | None:
     """Refuse a number of workers that is none."""
     if workers is not None and workers < 1:
@@ -180,20 +172,21 @@ class Dispatcher(ABC):
             self.stop(task)
             self.tasks.remove(task)  # not earlier: whatever is interrupted, the worker must be found and stopped
             yield task.index, took_too_long(self.time_limit)
-        if ready:
-            yield from self._outcome(ready[0])
-
-    def _outcome(self, task: Task) -> Iterator[tuple[int, Any]]:
-        message = self.receive(task)
+        message = self.receive(ready[0]) if ready else None
         if message is None:
             return
+        task = ready[0]
         if message.kind == "started":
             if self.time_limit is not None:
                 task.deadline = time.monotonic() + self.time_limit + GRACE_SECONDS
             return
         self.tasks.remove(task)
         if message.kind == "cannot load":
-            raise _cannot_load(message.content)
+            raise LegibleError(
+                f"a worker cannot load the work ({message.content.error}). What it uses must be defined in a module "
+                "that the worker can import, not in an interactive session. The engine 'inline' runs everything in "
+                f"this process.\n{message.content.traceback}"
+            )
         yield task.index, message.content
 
 
@@ -230,8 +223,8 @@ class EngineWithWorkers(ABC):
             finally:
                 dispatcher.stop_all()
 
-    @abstractmethod
-    def _start(self) -> None: ...
+    def _start(self) -> None:  # noqa: B027 (workers may be started when they are needed)
+        """Start what all workers need."""
 
     @abstractmethod
     def _stop(self) -> None: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on_same_seeds
 from legible.evaluation.evaluate import evaluate, notes_on
-from legible.evaluation.failures import FailureLimit, TooManyFailuresError, WorstCase
+from legible.evaluation.failures import WorstCase
 from legible.evaluation.figures import Figure, figure_rows, figures
 from legible.evaluation.objectives import (
     OBJECTIVES,
@@ -16,6 +16,7 @@ from legible.evaluation.objectives import (
 )
 from legible.evaluation.references import QuotedReference, Reference, ReferenceResult, References, compare_references
 from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
+from legible.play.failures import FailureLimit, TooManyFailuresError
 
 __all__ = [
     "OBJECTIVES",

@@ -188,25 +188,17 @@ def random_rule_sets(
             values.setdefault(condition.feature, []).append(condition)
     features = sorted(values)
     sizes = [len(rule_set) for rule_set in generalised]
-    return [_random_set(mined, sizes, features, values, n_actions, rng) for _ in range(count)]
-
-
-def _random_set(
-    mined: Sequence[Rule],
-    sizes: Sequence[int],
-    features: Sequence[int],
-    values: dict[int, list[Condition]],
-    n_actions: int,
-    rng: np.random.Generator,
-) -> RuleSet:
-    polarity: Polarity = mined[int(rng.integers(len(mined)))].polarity
-    length = len(mined[int(rng.integers(len(mined)))])
-    size = sizes[int(rng.integers(len(sizes)))]
-    rules: dict[Rule, None] = {}
-    for _ in range(ATTEMPTS * size):  # there may be fewer different rules than wanted
-        if len(rules) == size:
-            break
-        chosen = rng.choice(features, length, replace=False)
-        conditions = tuple(values[f][int(rng.integers(len(values[f])))] for f in chosen.tolist())
-        rules[Rule(polarity, int(rng.integers(n_actions)), conditions)] = None
-    return RuleSet(tuple(rules))
+    drawn = []
+    for _ in range(count):
+        polarity: Polarity = mined[int(rng.integers(len(mined)))].polarity
+        length = len(mined[int(rng.integers(len(mined)))])
+        size = sizes[int(rng.integers(len(sizes)))]
+        rules: dict[Rule, None] = {}
+        for _ in range(ATTEMPTS * size):  # there may be fewer different rules than wanted
+            if len(rules) == size:
+                break
+            chosen = rng.choice(features, length, replace=False)
+            conditions = tuple(values[f][int(rng.integers(len(values[f])))] for f in chosen.tolist())
+            rules[Rule(polarity, int(rng.integers(n_actions)), conditions)] = None
+        drawn.append(RuleSet(tuple(rules)))
+    return drawn

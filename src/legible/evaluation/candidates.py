@@ -19,8 +19,8 @@ from legible.evaluation.pairs import Pairs
 
 ALL_CONFIRMED = ("mined", "yours")
 """Sources whose rule sets are all confirmed: the paper's, and what the user asks for."""
-SAME = 0.8
-"""Two rule sets that change more of their episodes in the same way are one."""
+SAME_EPISODES_SHARE = 0.8
+"""Two rule sets that change a larger share of their episodes in the same way are one."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Contender:
 def choose_contenders(contenders: Sequence[Contender], most: int) -> list[int]:
     """Return the places of those that are confirmed, in their order.
 
-    Those of the sources in `ALL_CONFIRMED` all are. Of every other source at most so many (0: any number) are, by their
+    Those of the sources in `ALL_CONFIRMED` all are. Of every other source at most `most` (0: any number) are, by their
     worth, and none that does the same as one that is chosen already.
     """
     chosen = [i for i, one in enumerate(contenders) if one.is_always_confirmed]
@@ -60,7 +60,7 @@ def choose_contenders(contenders: Sequence[Contender], most: int) -> list[int]:
         source = contenders[i].found_by[0]
         if most and counts.get(source, 0) >= most:
             continue
-        if any(sameness(contenders[i].pairs, contenders[k].pairs) > SAME for k in chosen):
+        if any(sameness(contenders[i].pairs, contenders[k].pairs) > SAME_EPISODES_SHARE for k in chosen):
             continue
         chosen.append(i)
         counts[source] = counts.get(source, 0) + 1

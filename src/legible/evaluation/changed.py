@@ -16,7 +16,7 @@ for every mean, and p is precise however small it is.
 - `changed_mean_test`: the test, with effect, interval and the smallest effect that it could have shown;
   `changed_mean_p`: its p-value alone.
 - `mcnemar_test`: the same for episodes that succeed or fail.
-- `largest_loss`: the size of the invented loss. `resamples_for`: how many resamples so many tests need.
+- `largest_loss`: the size of the invented loss. `resamples_for`: how many resamples some tests need.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def largest_loss(differences: Iterable[ArrayLike]) -> float:
 
 
 def resamples_for(tests: int, alpha: float = 0.05) -> int:
-    """Return how many resamples each of many tests at a level needs, so that small p-values are told apart.
+    """Return how many resamples each of many tests at a level needs, so that small p-values can be distinguished.
 
     >>> resamples_for(20)
     8000

@@ -1,6 +1,6 @@
 """Confirmation of raced rule sets, on seeds that no choice has seen.
 
-- `confirm`: plays candidates, and the mined rule alone behind each of them, beside the unguided policy, on as many
+- `confirm`: plays candidates, the mined rule alone behind each of them, and the unguided policy, on as many
   changed episodes as were fixed beforehand (`Expectation`); `Confirmed`: what came of it.
 - `Judge`: tests what was played; `least_episodes`: how many episodes the objectives need.
 """
@@ -23,12 +23,14 @@ from legible.evaluation.verdicts import Confirmation
 from legible.rules import RuleSet
 from legible.settings import FEWEST_CHANGES, EvaluationSettings
 
-SPARE = 1.25
-"""A candidate is to have a number of changed episodes if so many times as many are expected."""
-MOST_GROWTH = 4
-"""Small effects are confirmed on more changed episodes than the settings say, up to so many times as many."""
-CERTAIN = 4
-"""Large ones on fewer: on so many times as many as would show what the race lets expect, which is too much at times."""
+OVERSAMPLING = 1.25
+"""A number of changed episodes is asked for if this many times as many are expected: the share is an estimate."""
+MOST_CHANGES_FACTOR = 4
+"""Small effects are confirmed on more changed episodes than the settings say, at most on this many times as many."""
+POWER_SAFETY_FACTOR = 4
+"""Large ones on fewer: this many times as many as would show the effect of the race, which is too large at times.
+
+Four times the episodes are enough for an effect half as large."""
 
 
 class Expectation(NamedTuple):
@@ -129,8 +131,8 @@ def confirm(
             of_rule=None if rule is None else judge.effect(play.pairs(rule, fewer[k])),
             of_generalisation=None
             if rule is None
-            else judge.effect(_beyond(play.pairs(numbers[k], fewer[k]), play.pairs(rule, fewer[k]))),
-            failed=int(play.pairs(numbers[k], seeds[k]).guided.failed.sum()),
+            else judge.effect(play.pairs(numbers[k], fewer[k]).beyond(play.pairs(rule, fewer[k]))),
+            failed=int(judged[k].guided.failed.sum()),
             failed_unguided=int(record.result.failed[: seeds[k]].sum()),
             is_too_rare=rare[k],
             constraints=judge.constraints(judged[k]),
@@ -140,17 +142,20 @@ def confirm(
     steps = [play.steps(n) + (play.steps(a) if a not in (None, n) else 0) for n, a in zip(numbers, alone, strict=True)]
     for number, n in zip(numbers, seeds, strict=True):
         wanted[number] = max(n, wanted.get(number, 0))
-    return Confirmed(tuple(confirmations), tuple(steps), _blocks(play, wanted))
+    guided = [play.pairs(number, wanted[number]).guided for number in range(len(play.treatments))]
+    base = record.result
+    blocks = PlayedBlocks(play.setup, tuple(record.seeds[: len(base)].tolist()), (base, *guided))
+    return Confirmed(tuple(confirmations), tuple(steps), blocks)
 
 
 def changes_to_confirm(expected: Expectation, settings: EvaluationSettings) -> int:
-    """How many changed episodes a candidate is to have; 0 where so many are not to be expected."""
+    """Return how many changed episodes a candidate is to have; 0 where too few are to be expected."""
     usual, changes = settings.confirmation_changes, expected.share * settings.confirmation_seeds
-    if changes >= SPARE * usual:
-        if 0 < CERTAIN * expected.changes < usual:
-            return max(FEWEST_CHANGES, CERTAIN * expected.changes)
-        return max(usual, min(expected.changes, MOST_GROWTH * usual, int(changes / SPARE)))
-    return FEWEST_CHANGES if changes >= SPARE * FEWEST_CHANGES else 0
+    if changes >= OVERSAMPLING * usual:
+        if 0 < POWER_SAFETY_FACTOR * expected.changes < usual:
+            return max(FEWEST_CHANGES, POWER_SAFETY_FACTOR * expected.changes)
+        return max(usual, min(expected.changes, MOST_CHANGES_FACTOR * usual, int(changes / OVERSAMPLING)))
+    return FEWEST_CHANGES if changes >= OVERSAMPLING * FEWEST_CHANGES else 0
 
 
 def _add_mined_rule(play: PairedPlay, number: int) -> int | None:
@@ -170,11 +175,6 @@ def least_episodes(settings: EvaluationSettings) -> int:
     return max(objective.confirmation_episodes for objective in asked)
 
 
-def _beyond(guided: Pairs, other: Pairs) -> Pairs:
-    """What a treatment changes beyond another one on the same seeds."""
-    return Pairs(guided.guided, other.guided, guided.changed | other.changed)
-
-
 class Judge:
     """Tests candidates together, failed episodes at their worst.
 
@@ -183,7 +183,7 @@ class Judge:
     results
         All episodes of the stage.
     pairs
-        The candidates, each beside the unguided policy.
+        The candidates, each with the unguided policy.
     settings
         The objective, the constraints and the level.
     seed
@@ -217,18 +217,9 @@ class Judge:
 
     def constraints(self, pairs: Pairs) -> tuple[ConstraintCheck, ...]:
         """Check every constraint."""
-        return tuple(
-            ConstraintCheck.of(
-                one,
-                one.objective.test(
-                    *self._sides(pairs, one.objective), pairs.changed, self._comparison_by(one.objective)
-                ),
-            )
-            for one in self._constraints
-        )
-
-
-def _blocks(play: PairedPlay, seeds: dict[int, int]) -> PlayedBlocks:
-    guided = [play.pairs(number, seeds[number]).guided for number in range(len(play.treatments))]
-    base = play.record.result
-    return PlayedBlocks(play.setup, tuple(play.record.seeds[: len(base)].tolist()), (base, *guided))
+        checks = []
+        for one in self._constraints:
+            sides = self._sides(pairs, one.objective)
+            effect = one.objective.test(*sides, pairs.changed, self._comparison_by(one.objective))
+            checks.append(ConstraintCheck.of(one, effect))
+        return tuple(checks)

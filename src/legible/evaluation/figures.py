@@ -1,6 +1,6 @@
 """Figures of whole blocks of episodes by every objective, whichever was asked for.
 
-A gain in one figure may be bought with a loss in another, which nobody sees who looks at one alone.
+A gain in one figure may be bought with a loss in another, which one figure alone does not show.
 
 - `Figure`: a number with its interval; `figures`: those of some episodes; `figure_of`: one of them, by an objective;
   `objectives_told`: by which objectives there are any.
@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from legible.evaluation.changed import resamples_for
@@ -57,21 +56,18 @@ def objectives_told(*blocks: UnitResult) -> list[Objective]:
 def figure_of(objective: Objective, episodes: UnitResult) -> Figure:
     """Return the figure of some episodes, none of which failed, by an objective."""
     values = objective.values(episodes)
-    low, high = _interval(objective, values)
-    ends = sorted((objective.shown(low), objective.shown(high)))
-    return Figure(objective.shown(objective.value(episodes)), ends[0], ends[1])
-
-
-def _interval(objective: Objective, values: NDArray[np.float64]) -> tuple[float, float]:
     n, tail = len(values), (1.0 - _CONFIDENCE) / 2.0
     if objective.ranks is not None:
-        return rank_interval(values, objective.ranks, resamples=resamples_for(1), rng_seed=0)
-    if objective.is_binary:
+        low, high = rank_interval(values, objective.ranks, resamples=resamples_for(1), rng_seed=0)
+    elif objective.is_binary:
         yes = int(values.sum())
         low = float(stats.beta.ppf(tail, yes, n - yes + 1)) if yes else 0.0
-        return low, float(stats.beta.isf(tail, yes + 1, n - yes)) if yes < n else 1.0
-    half = float(stats.t.isf(tail, n - 1)) * standard_error(values)
-    return float(values.mean()) - half, float(values.mean()) + half
+        high = float(stats.beta.isf(tail, yes + 1, n - yes)) if yes < n else 1.0
+    else:
+        half = float(stats.t.isf(tail, n - 1)) * standard_error(values)
+        low, high = float(values.mean()) - half, float(values.mean()) + half
+    ends = sorted((objective.shown(low), objective.shown(high)))
+    return Figure(objective.shown(objective.value(episodes)), ends[0], ends[1])
 
 
 def effect_by(
@@ -165,7 +161,7 @@ def _shown(objective: str, cell: Mapping[str, Any]) -> str:
 
 
 def _shown_change(objective: str, cell: Mapping[str, Any]) -> str:
-    """A difference; one of shares is told in percentage points."""
+    """Return a difference in words; one of shares in percentage points."""
     is_share = find_objective(objective).is_binary
     value, low, high = (signed(100.0 * cell[name] if is_share else cell[name]) for name in ("value", "low", "high"))
     return f"{value}{' points' if is_share else ''} ({low} to {high})"

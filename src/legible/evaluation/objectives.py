@@ -1,7 +1,7 @@
 """Objectives: what guidance is to raise, as one number of some episodes, with a test for pairs of episodes.
 
 - `Objective`: one of them; `OBJECTIVES`, `register_objective`, `find_objective`: by name.
-- `Comparison`: what a test needs beside the episodes.
+- `Comparison`: what a test needs in addition to the episodes.
 - `Constraint`: how much an objective may lose at most; `ConstraintCheck`: whether it is shown to keep to that;
   `parse_constraints` reads them from a setting; `check_objectives` refuses what cannot be asked for.
 
@@ -38,7 +38,7 @@ _RUNG_RESAMPLES = 400
 
 
 class Comparison(NamedTuple):
-    """What a test needs beside the episodes; see `legible.evaluation.changed.changed_mean_test`."""
+    """What a test needs in addition to the episodes; see `legible.evaluation.changed.changed_mean_test`."""
 
     invented_loss: float
     resamples: int
@@ -82,9 +82,7 @@ class Objective:
 
         Of a single episode, too: a failed one counts as the worst (or best) of its stage by this number.
         """
-        return self._figure(self.values(episodes))
-
-    def _figure(self, values: Values) -> float:
+        values = self.values(episodes)
         return float(values.mean()) if self.ranks is None else self.ranks.figure(values)
 
     def shown(self, value: float) -> float:

@@ -1,7 +1,7 @@
 """Pairs of episodes of the same seeds, where nothing is played that guidance cannot change.
 
-- `PairedPlay`: plays treatments on the seeds of a stage, each until so many of its episodes were changed.
-- `Pairs`: what came of one treatment, beside the recorded episodes: the unguided policy, or one guided otherwise.
+- `PairedPlay`: plays treatments on the seeds of a stage, each until enough of its episodes were changed.
+- `Pairs`: what came of one treatment, and the recorded episodes: the unguided policy, or one guided otherwise.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.evaluation.blocks import Runner
-from legible.evaluation.changes import NEVER, first_changes
-from legible.evaluation.recorded import EpisodeRecord, RecordedEpisodes, Repetition
+from legible.evaluation.changes import NEVER, Changes, first_changes
+from legible.evaluation.recorded import EpisodeRecord, Repetition
 from legible.evaluation.starts import UnitStarts
 from legible.evaluation.units import Setup, Treatment, Unit, UnitResult, cut_into_units
 from legible.rules import RuleSet
 
 FIRST_LOOK, MOST_GROWTH = 64, 4
 SMALL_UNIT, MANY_UNITS = 256, 32
-"""Units have at least so many episodes, and there are not many more units than that: enough for all workers."""
+"""Fewest episodes of a unit, and how many units there are about at most: enough for all workers."""
 FULL_UNIT = 768
 """The same where many episodes are played at once: rows of a batch are filled again and seldom idle."""
 
@@ -45,6 +45,10 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.changed)
 
+    def beyond(self, other: Pairs) -> Pairs:
+        """Return what the treatment changes beyond another one on the same seeds."""
+        return Pairs(self.guided, other.guided, self.changed | other.changed)
+
 
 class _Play:
     """What is known about one treatment: an entry for every seed that has been looked at."""
@@ -55,13 +59,19 @@ class _Play:
         self.rows: dict[int, int] = {}
         self.results: list[UnitResult] = []
 
+    def extend(self, first: NDArray[np.int64], fired: NDArray[np.int64], altered: NDArray[np.int64]) -> None:
+        """Learn what the treatment would change on the next seeds."""
+        self.first = np.concatenate([self.first, first])
+        self.fired = np.concatenate([self.fired, fired])
+        self.altered = np.concatenate([self.altered, altered])
+
     @property
     def changed(self) -> NDArray[np.bool_]:
         """On which seeds the episode is changed."""
         return self.first != NEVER
 
     def seeds_for(self, changes: int) -> int:
-        """How many seeds hold so many changed episodes; all that were looked at if they hold fewer."""
+        """Return how many seeds hold a number of changed episodes; all that were looked at if they hold fewer."""
         places = np.flatnonzero(self.changed)
         return int(places[changes - 1]) + 1 if len(places) >= changes else len(self.changed)
 
@@ -78,7 +88,7 @@ class _Play:
 
 
 class PairedPlay:
-    """Plays treatments on the seeds of a stage, each beside recorded episodes.
+    """Plays treatments on the seeds of a stage, for comparison with recorded episodes.
 
     Parameters
     ----------
@@ -130,7 +140,7 @@ class PairedPlay:
         return len(self._plays) - 1
 
     def play_changes(self, wanted: Mapping[int, int], most_seeds: int | None = None) -> None:
-        """Play treatments until each has so many changed episodes, or there are no more seeds."""
+        """Play treatments until each has the wanted number of changed episodes, or there are no more seeds."""
         most = self._record.most if most_seeds is None else min(most_seeds, self._record.most)
         while True:
             lacking = {n: self._missing_seeds(n, changes, most) for n, changes in wanted.items()}
@@ -141,7 +151,7 @@ class PairedPlay:
         self.play_seeds({number: self._plays[number].seeds_for(changes) for number, changes in wanted.items()})
 
     def _missing_seeds(self, number: int, changes: int, most: int) -> int:
-        """How many seeds will hold so many changed episodes, by those known so far; 0 if they do, or there are no more.
+        """Guess how many seeds hold a number of changed episodes; 0 if those known do, or there are no more.
 
         The guess grows with what is known, so that hardly more are played than are needed.
         """
@@ -152,7 +162,7 @@ class PairedPlay:
         return min(max(guess, known + 1), MOST_GROWTH * known or FIRST_LOOK, most)
 
     def play_seeds(self, wanted: Mapping[int, int]) -> None:
-        """Play treatments on the first so many seeds each."""
+        """Play each treatment on the wanted number of seeds, the first ones."""
         for number, seeds in wanted.items():
             if len(self._plays[number].changed) < seeds:
                 self._look([number], seeds)
@@ -172,25 +182,20 @@ class PairedPlay:
         self._play(episodes)
 
     def _look(self, numbers: Sequence[int], seeds: int) -> None:
-        """Find out what treatments would change on the first so many seeds, or a few more."""
+        """Find out what treatments would change on the first seeds, at least on this many."""
         known = self._record.extend(seeds)
         for first in sorted({len(self._plays[number].changed) for number in numbers}):
             same = [number for number in numbers if len(self._plays[number].changed) == first < known]
             for rows, part in self._record.parts(first, known) if same else ():
+                part_seeds = self._record.seeds[rows].tolist()
+                if self._skips:
+                    some = replace(self._setup, treatments=tuple(self.treatments[number] for number in same))
+                    found = first_changes(some, part, part_seeds, self._record.treatment)
+                else:
+                    found = Changes(*[np.zeros((len(same), len(part_seeds)), np.int64)] * 3)
                 skipped = max(0, first - rows.start)
-                self._look_at(same, self._record.seeds[rows].tolist(), part, skipped)
-
-    def _look_at(self, numbers: Sequence[int], seeds: list[int], part: RecordedEpisodes, skipped: int) -> None:
-        if self._skips:
-            some = replace(self._setup, treatments=tuple(self.treatments[number] for number in numbers))
-            first, fired, altered = first_changes(some, part, seeds, self._record.treatment)
-        else:
-            first = fired = altered = np.zeros((len(numbers), len(seeds)), np.int64)
-        for row, number in enumerate(numbers):
-            play = self._plays[number]
-            play.first = np.concatenate([play.first, first[row, skipped:]])
-            play.fired = np.concatenate([play.fired, fired[row, skipped:]])
-            play.altered = np.concatenate([play.altered, altered[row, skipped:]])
+                for row, number in enumerate(same):
+                    self._plays[number].extend(*(column[row, skipped:] for column in found))
 
     def _play(self, episodes: Sequence[tuple[int, int]]) -> None:
         used = sorted({number for number, _ in episodes})
@@ -221,13 +226,10 @@ class PairedPlay:
     def _units(
         self, episodes: Sequence[tuple[int, int]], renumbered: Mapping[int, int], starts: UnitStarts | None
     ) -> list[Unit]:
-        largest = self._setup.play.unit_episodes
         least = FULL_UNIT if self._full_units else SMALL_UNIT
-        size = min(largest, max(least, -(-len(episodes) // MANY_UNITS)))
-        seeds = self._record.seeds
-        return cut_into_units(
-            [renumbered[number] for number, _ in episodes], [int(seeds[place]) for _, place in episodes], size, starts
-        )
+        size = min(self._setup.play.unit_episodes, max(least, -(-len(episodes) // MANY_UNITS)))
+        treatments = [renumbered[number] for number, _ in episodes]
+        return cut_into_units(treatments, [int(self._record.seeds[place]) for _, place in episodes], size, starts)
 
     def changes(self, number: int) -> tuple[int, int]:
         """How many episodes a treatment changes of how many that were looked at."""
@@ -248,11 +250,11 @@ class PairedPlay:
         return [self._record.result, *(result for play in self._plays for result in play.results)]
 
     def seeds_for(self, number: int, changes: int) -> int:
-        """How many seeds hold so many changed episodes of a treatment; all that were looked at if they hold fewer."""
+        """Return how many seeds hold a number of changed episodes; all that were looked at if they hold fewer."""
         return self._plays[number].seeds_for(changes)
 
     def pairs(self, number: int, seeds: int) -> Pairs:
-        """Return what came of a treatment on the first so many seeds, all of which must have been played."""
+        """Return what came of a treatment on the first seeds, all of which must have been played."""
         play, base = self._plays[number], self._record.result[:seeds]
         changed = play.changed[:seeds]
         places = np.flatnonzero(changed)

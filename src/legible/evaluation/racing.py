@@ -2,7 +2,7 @@
 
 - *One unguided episode a seed* (`legible.evaluation.recorded`), kept step by step. What guidance cannot change is not
   played (`legible.evaluation.pairs`): most rule sets change few episodes.
-- *Rungs*: every rule set plays until so many of its episodes were changed; each rung has twice as many as the one
+- *Rungs*: every rule set plays until enough of its episodes were changed; each rung has twice as many as the one
   before. Episodes that stay as they are say nothing, so only changed ones count: a rare rule set looks at more seeds.
 - *Dropping* (`is_dropped`): a rule set goes on while it does well enough to be worth it.
 - *Confirmation* (`legible.evaluation.confirmation`) on fresh seeds, of those that are worth them
@@ -21,7 +21,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import NamedTuple
 
 from scipy import stats
@@ -41,12 +41,17 @@ from legible.play.stages import SEARCH_SEEDS
 from legible.rules import Rule, RuleSet
 from legible.settings import FEWEST_CHANGES, FEWEST_RUNG_CHANGES, EvaluationSettings
 
-WORTH, LUCK, SURE = 2.2, 0.7, 3.3
-"""See `is_dropped`; in standard errors."""
-PICKED = 1.5
-"""What trials have shown counts as if its standard error were so many times as large: it was picked for it."""
-CHEAP_SEEDS, RISE = 250, 0.5
-"""See `is_worth_confirming`."""
+# Standard errors above zero; the first two come from the simulation in `is_dropped`.
+TARGET_Z = 2.2
+"""Where a rule set that is worth finding stands on the last rung."""
+DROP_MARGIN_Z = 0.7
+"""How far below that, for its rung, a rule set may lie without being dropped."""
+ACCEPT_Z = 3.3
+"""Where a rule set goes to the confirmation at once."""
+SELECTION_ERROR_FACTOR = 1.5
+"""What trials have shown counts as if its standard error were that many times as large: it was picked for it."""
+CHEAP_SEEDS, Z_PER_DOUBLING = 250, 0.5
+"""See `is_worth_confirming`, which names the benchmark that they were chosen by."""
 SEARCH_STAGE = "search"
 
 
@@ -71,22 +76,23 @@ class Rung(NamedTuple):
 def is_dropped(rung: Rung, last: int) -> bool:
     """Whether a rule set is dropped after a rung; `last` is the number of changed episodes of the last one.
 
-    A rule set is worth finding if it would stand `WORTH` standard errors above zero on the last rung. On a rung with a
-    quarter of the episodes such a set stands half as high on average. It is dropped when it lies more than `LUCK`
-    standard errors below that, which befalls a quarter of the sets that are worth it at each look, and most of those
-    that are worth nothing at the first looks, which are cheap. On the last rung the same line decides who is confirmed.
+    A rule set is worth finding if it would stand `TARGET_Z` standard errors above zero on the last rung. On a rung with
+    a quarter of the episodes such a set stands half as high on average. It is dropped when it lies more than
+    `DROP_MARGIN_Z` standard errors below that, which befalls a quarter of the sets that are worth it at each look, and
+    most of those that are worth nothing at the first looks, which are cheap. On the last rung the same line decides who
+    is confirmed.
 
     Simulated with normal differences, 24 to 384 changed episodes in five rungs: a rule set without effect takes 99
     changed episodes on average and is confirmed on fresh seeds in 3 of 100 cases (with Welch's test: 250 episodes, 5
     of 100). One whose changes have a mean of 0.1, 0.2, 0.3 standard deviations gets there in 40, 80, 94 % of the cases;
     Welch's test, for rule sets that change 47 % of the episodes of PAC-Man small, in 16, 36, 62 %.
     """
-    return rung.z < WORTH * math.sqrt(rung.changes / last) - LUCK
+    return rung.z < TARGET_Z * math.sqrt(rung.changes / last) - DROP_MARGIN_Z
 
 
 def is_sure(rung: Rung) -> bool:
     """Whether a rule set does so well that fresh seeds are asked at once: they will be asked in any case."""
-    return rung.changed >= FEWEST_RUNG_CHANGES and rung.z >= SURE
+    return rung.changed >= FEWEST_RUNG_CHANGES and rung.z >= ACCEPT_Z
 
 
 def is_worth_confirming(z: float, share: float, settings: EvaluationSettings) -> bool:
@@ -94,8 +100,8 @@ def is_worth_confirming(z: float, share: float, settings: EvaluationSettings) ->
 
     One that changes few episodes needs many, each a whole unguided episode. A rule set without effect that passed by
     luck stands just above the line of the race; one that is worth thousands of seeds stands higher. So the line rises
-    by `RISE` standard errors for every doubling of the seeds above `CHEAP_SEEDS`. At the default budgets as many of the
-    planted faults of ``python -m lab.bench finding`` are found, with an eighth fewer steps.
+    by `Z_PER_DOUBLING` standard errors for every doubling of the seeds above `CHEAP_SEEDS`. At the default budgets as
+    many of the planted faults of ``python -m lab.bench finding`` are found, with an eighth fewer steps.
 
     Parameters
     ----------
@@ -109,7 +115,7 @@ def is_worth_confirming(z: float, share: float, settings: EvaluationSettings) ->
     if not settings.confirmation_changes:
         return True
     seeds = min(FEWEST_CHANGES / share, settings.confirmation_seeds) if share else settings.confirmation_seeds
-    return z >= WORTH - LUCK + RISE * max(0.0, math.log2(seeds / CHEAP_SEEDS))
+    return z >= TARGET_Z - DROP_MARGIN_Z + Z_PER_DOUBLING * max(0.0, math.log2(seeds / CHEAP_SEEDS))
 
 
 @dataclass
@@ -181,7 +187,12 @@ class Race:
         return entries
 
     def _entry(self, treatment: RuleSet | Treatment) -> _Entry:
-        key = _identity(treatment)
+        # Two treatments that act in the same way have one key.
+        key = (
+            frozenset(treatment.rules)
+            if isinstance(treatment, RuleSet)
+            else (type(treatment).__name__, json.dumps(treatment.to_dict(), sort_keys=True))
+        )
         if key not in self._entries:
             self._entries[key] = _Entry(self._play.add(treatment), treatment)
         entry = self._entries[key]
@@ -203,37 +214,34 @@ class Race:
         return entry.passed and more and not is_sure(rung)
 
     def _seeds(self, entry: _Entry, changes: int) -> int:
-        """How many seeds a rung takes: those that hold so many changed episodes, or as many as the objective needs."""
+        """Return how many seeds a rung takes: those with its changed episodes, or as many as the objective needs."""
         return max(self._play.seeds_for(entry.number, changes), min(self.objective.rung_episodes, self._most))
 
     def pairs(self, entry: _Entry) -> Pairs:
         """Return the episodes of a rule set as they were played."""
         return self._play.pairs(entry.number, entry.seeds)
 
-    def sides(self, entry: _Entry, *, harm: bool = False) -> tuple[UnitResult, UnitResult]:
+    def sides(self, pairs: Pairs, *, harm: bool) -> tuple[UnitResult, UnitResult]:
         """Return guided and unguided episodes, failed ones at their worst for the claim that guidance helps.
 
         With `harm` it is the claim that guidance does harm, and the sides are exchanged.
         """
-        return self._sides(self.pairs(entry), harm=harm)
-
-    def _sides(self, pairs: Pairs, *, harm: bool) -> tuple[UnitResult, UnitResult]:
         sides = (pairs.base, pairs.guided) if harm else (pairs.guided, pairs.base)
         if not any(side.failed.any() for side in sides):
             return sides  # that is nearly always so, and there may be thousands of results to look through
         return WorstCase(self._play.results, self.objective.value).of(*sides)
 
     def standing(self, entry: _Entry, *, harm: bool = False, invented_loss: float = 0.0) -> Standing:
-        """Return how a rule set does by the objective; with `harm`, how the unguided policy does beside it."""
+        """Return how a rule set does by the objective; with `harm`, how the unguided policy does."""
         pairs = self.pairs(entry)
-        return self.objective.standing(*self._sides(pairs, harm=harm), pairs.changed, invented_loss)
+        return self.objective.standing(*self.sides(pairs, harm=harm), pairs.changed, invented_loss)
 
     def evidence(self, entry: _Entry) -> Standing:
         """Return how a rule set does in the race and did in trials before, together: what decides who is confirmed."""
         here, shown = self.standing(entry), entry.shown
         if shown is None or not shown.error > 0.0 or not here.error > 0.0:
             return here
-        there = 1.0 / (PICKED * shown.error) ** 2
+        there = 1.0 / (SELECTION_ERROR_FACTOR * shown.error) ** 2
         race = 1.0 / here.error**2
         mean, error = (there * shown.mean + race * here.difference) / (there + race), 1.0 / math.sqrt(there + race)
         return Standing(mean, error, mean / error, float(stats.norm.sf(mean / error)))
@@ -252,7 +260,7 @@ class Race:
         return [self._effect(entry, self._play.steps(entry.number)) for entry in entries]
 
     def explore(self, trial: Trial) -> list[MeasuredEffect]:
-        """Play rule sets until so many of their episodes were changed, and drop none.
+        """Play rule sets until as many episodes were changed as the trial says, and drop none.
 
         Returns how each changed the objective. The steps are those that were played for this trial; where more of the
         unguided policy was played for it, that is counted with the first rule set.
@@ -283,13 +291,6 @@ class Race:
         return changed / seeds
 
 
-def _identity(treatment: RuleSet | Treatment) -> object:
-    """What two treatments share that act in the same way."""
-    if isinstance(treatment, RuleSet):
-        return frozenset(treatment.rules)
-    return type(treatment).__name__, json.dumps(treatment.to_dict(), sort_keys=True)
-
-
 def _detectable(standing: Standing, changed: int, alpha: float) -> float | None:
     """Return the smallest effect that a test would show with a power of 80 %, by the standard error so far."""
     return float(stats.norm.isf(alpha) + stats.norm.ppf(POWER)) * standing.error if changed > 1 else None
@@ -312,16 +313,11 @@ class Exploration:
         run: Runner = run_units,
         on_episodes: Callable[[int], None] | None = None,
     ) -> None:
-        self._arguments = (setup, seed, settings, run, on_episodes)
-
-    @cached_property
-    def _race(self) -> Race:
-        setup, seed, settings, run, on_episodes = self._arguments
-        return _open_race(setup, seed, SEARCH_STAGE, settings, run, on_episodes)[0]
+        self._race = cache(lambda: _open_race(setup, seed, SEARCH_STAGE, settings, run, on_episodes)[0])
 
     def __call__(self, trial: Trial) -> list[MeasuredEffect]:
         """Try rule sets."""
-        return self._race.explore(trial)
+        return self._race().explore(trial)
 
 
 def _open_race(
@@ -437,7 +433,7 @@ def _verdicts(found: Race, candidates: Sequence[int], alpha: float) -> list[Verd
     helps = [found.standing(entry) for entry in found.entries]
     changed = [int(found.pairs(entry).changed.sum()) for entry in found.entries]
     # As in the confirmation: a rare large gain that has not been seen may outweigh many small losses.
-    gain = found.objective.invented_loss(found.sides(entry, harm=True) for entry in found.entries)
+    gain = found.objective.invented_loss(found.sides(found.pairs(entry), harm=True) for entry in found.entries)
     p = [standing.p for standing in helps]
     p_harm = [found.standing(entry, harm=True, invented_loss=gain).p for entry in found.entries]
     q, q_harm = benjamini_hochberg(p), benjamini_hochberg(p_harm)

@@ -191,7 +191,7 @@ class Repetition:
 
 
 def find_repetition(setup: Setup, seed: int, stage: str, run: Runner) -> Repetition:
-    """Play some seeds of a stage twice, in other rows and beside others, and see whether all is the same to the bit.
+    """Play some seeds of a stage twice, in other rows and with others, and see whether all is the same to the bit.
 
     Where it is not, the shape of the batch may be why: then the policy is asked about one state at a time. Where the
     episodes still differ, the environment or the policy draws random numbers that do not come from the seed.
@@ -289,15 +289,12 @@ class EpisodeRecord:
         return self._whole
 
     def extend(self, seeds: int) -> int:
-        """Play up to so many seeds, whole units of them; returns how many are known now."""
-        while self.known < min(seeds, self.most):
-            self._extend(min(seeds, self.most))
-        return self.known
-
-    def _extend(self, seeds: int) -> None:
+        """Play at least this many seeds, whole units of them; returns how many are known now."""
+        wanted = min(seeds, self.most)
+        if self.known >= wanted:
+            return self.known
         first = len(self._results)
-        size = len(self._units[0])
-        new = self._units[first : -(-seeds // size)]
+        new = self._units[first : -(-wanted // len(self._units[0]))]
         played = self._run(self._setup, new, kept=STEPS, stage=self.stage, on_episodes=self._on_episodes)
         ends = np.cumsum([len(unit) for unit in new]).tolist()
         for i, (unit, end) in enumerate(zip(new, ends, strict=True), start=first):
@@ -305,6 +302,7 @@ class EpisodeRecord:
             self._results.append(part.result)
             self._remember(i, part)
         self._whole = None
+        return self.known
 
     def parts(self, first: int, last: int) -> list[tuple[slice, RecordedEpisodes]]:
         """Return what is known of the seeds from `first` up to but not including `last`, unit by unit."""

@@ -12,7 +12,7 @@ gain of some points is not mended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.evaluation.blocks import PlayedBlocks, Runner
-from legible.evaluation.failures import FailureLimit, TooManyFailuresError, WorstCase
+from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import Objective, find_objective
 from legible.evaluation.statistics import Effect, holm, mean_interval
 from legible.evaluation.units import UNGUIDED, Setup, UnitResult, cut_into_units, run_units
@@ -31,6 +31,7 @@ from legible.guidance import CountingChooser
 from legible.guidance.chooser import Acted
 from legible.play import Observations, Scores, stage_seeds
 from legible.play.choosing import ask_policy, choose_choices, take_choices, typical_actions
+from legible.play.failures import FailureLimit, TooManyFailuresError
 from legible.policies import Policy
 from legible.settings import MOST_FAILED, ReferenceSettings
 
@@ -129,17 +130,12 @@ class ReferenceChooser(CountingChooser):
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """The choices and the actions of a reference in all rows."""
-        if reference.kind == "policy":
-            return self._by_policy(reference, observations, keys, steps)
         if reference.kind == "constant":
             choices = np.tile(np.array(reference.choices, np.int64), (len(steps), 1))
-        else:
+            return choices, typical_actions(self._policy, choices)
+        if reference.kind == "random":
             choices = choose_choices(np.zeros_like(scores), self._starts, keys, steps, epsilon=1.0)
-        return choices, typical_actions(self._policy, choices)
-
-    def _by_policy(
-        self, reference: Reference, observations: Observations, keys: NDArray[np.uint64], steps: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+            return choices, typical_actions(self._policy, choices)
         policy = reference.policy
         if policy is None:
             raise LegibleError(f"the policy of the reference {reference.name!r} is not there to play.")
@@ -190,7 +186,7 @@ def plain_references(
 
 @dataclass(frozen=True)
 class ReferenceResult:
-    """A reference beside the policy, on the seeds on which the best references are chosen; not to be quoted.
+    """A reference compared with the policy, on the seeds on which the best references are chosen; not to be quoted.
 
     Parameters
     ----------
@@ -247,7 +243,7 @@ class QuotedReference:
 
 @dataclass(frozen=True)
 class References:
-    """References beside the policy.
+    """References compared with the policy.
 
     Parameters
     ----------
@@ -361,14 +357,16 @@ def compare_references(
     tried = blocks.play(range(UNGUIDED, len(references)), seeds)
     base = tried.pop(UNGUIDED)
     better = find_objective(objective)
-    effects = _Differences(better, (base, *tried.values())).of_all(tried, base)
+    chosen_by = _Differences(better, (base, *tried.values()))
+    effects = {number: chosen_by.of(result, base) for number, result in tried.items()}
     corrected = dict(zip(effects, holm([effect.p for effect in effects.values()]).tolist(), strict=True))
     results = {
         number: ReferenceResult(references[number], Sample.of(result), effects[number], corrected[number])
         for number, result in tried.items()
     }
     ranked = sorted(tried, key=lambda number: -better.value(tried[number].played))
-    played = blocks.play(_quoted(ranked, results, settings.quoted), final.seeds)
+    worse_constants = [number for number in ranked if references[number].kind == "constant"][settings.quoted :]
+    played = blocks.play([number for number in ranked if number not in worse_constants], final.seeds)
     differences = _Differences(better, (*final.results, *played.values()))
     quoted = [_quote(results[number], result, final, differences, alpha) for number, result in played.items()]
     return References(Sample.of(base), tuple(results.values()), tuple(quoted), (*notes, *blocks.left_out))
@@ -387,29 +385,14 @@ class _Differences:
             return effect
         return replace(effect, high=-self._objective.compare(*self._worst.of(other, result)).low)
 
-    def of_all(self, results: Mapping[int, UnitResult], other: UnitResult) -> dict[int, Effect]:
-        """All references against the same episodes."""
-        return {number: self.of(result, other) for number, result in results.items()}
-
-
-def _quoted(ranked: Sequence[int], results: Mapping[int, ReferenceResult], constants: int) -> list[int]:
-    """The numbers of the references that play the final seeds, the best first: all but the worse constant choices."""
-    of_choices = [number for number in ranked if results[number].reference.kind == "constant"]
-    return [number for number in ranked if number not in of_choices[constants:]]
-
 
 def _quote(
     chosen: ReferenceResult, result: UnitResult, final: PlayedBlocks, differences: _Differences, alpha: float
 ) -> QuotedReference:
     over_policy = differences.of(result, final.base)
-    return QuotedReference(
-        chosen.reference,
-        result,
-        Sample.of(result),
-        over_policy=over_policy,
-        over_guided=differences.of(result, final.results[-1]),
-        beats_policy=chosen.p_holm < alpha and over_policy.low > 0.0,
-    )
+    over_guided = differences.of(result, final.results[-1])
+    beats = chosen.p_holm < alpha and over_policy.low > 0.0
+    return QuotedReference(chosen.reference, result, Sample.of(result), over_policy, over_guided, beats)
 
 
 class _ReferenceBlocks:
@@ -430,8 +413,10 @@ class _ReferenceBlocks:
             pass
         found: dict[int, UnitResult] = {}
         for number in numbers:
+            reference = self._setup.treatments[number]
+            name = reference.name if isinstance(reference, Reference) and number != UNGUIDED else "the policy"
             try:
-                found |= self._play_together([number], seeds, self._name(number))
+                found |= self._play_together([number], seeds, name)
             except TooManyFailuresError as error:
                 if number == UNGUIDED:
                     raise
@@ -444,7 +429,3 @@ class _ReferenceBlocks:
         limit = FailureLimit(self._most_failed, what, n * len(numbers))
         result = self._run(self._setup, units, failures=limit, on_episodes=self._on_episodes)
         return {number: result[i * n : (i + 1) * n] for i, number in enumerate(numbers)}
-
-    def _name(self, number: int) -> str:
-        reference = self._setup.treatments[number]
-        return reference.name if isinstance(reference, Reference) and number != UNGUIDED else "the policy"

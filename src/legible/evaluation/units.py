@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from legible.engines import Engine, Failed, Finished, InProcess, UnitFailedError
 from legible.environments import Env, EnvironmentSpec
 from legible.errors import LegibleError
-from legible.evaluation.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
 from legible.evaluation.starts import StartedSlots, UnitStarts
 from legible.guidance import CountingChooser, GuidedChooser
 from legible.play import (
@@ -37,12 +36,14 @@ from legible.play import (
     play_episodes,
     with_fixed_rows,
 )
+from legible.play.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
 from legible.policies import ChoicePolicy, Policy
 from legible.rules import RuleSet
 from legible.settings import PlaySettings
 
 UNGUIDED = -1
-WIDER = 4
+SLOTS_FACTOR = 4
+"""Episodes that run side by side, for each of the setting's batch, where that decides no bits."""
 LARGE_ROWS, SMALL_ROWS = 128, 32
 """Rows of a batch that networks see, where many episodes run side by side and where few do."""
 # Columns that only the files of units with failed episodes have.
@@ -139,7 +140,7 @@ class UnitResult:
     """What came of a unit, an entry an episode.
 
     Episodes that failed have a reason in `errors`; their returns and costs are NaN and their lengths 0. `taken` says in
-    how many steps each choice was taken, ``int64[n, choices]``; where nobody counted, there are no columns or zeros.
+    how many steps each choice was taken, ``int64[n, choices]``; where that was not counted, no columns or zeros.
     """
 
     returns: NDArray[np.float64]
@@ -154,7 +155,7 @@ class UnitResult:
     taken: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def __post_init__(self) -> None:
-        # Without these columns none failed, as in files from before there were any, and nobody counted.
+        # Without these columns no episode failed, and choices were not counted.
         for name in _NOT_ALWAYS:
             column = getattr(self, name)
             if not np.size(column):
@@ -186,8 +187,11 @@ class UnitResult:
     def concatenate(cls, parts: Sequence[UnitResult]) -> UnitResult:
         """Put results one after the other."""
         width = max((part.taken.shape[1] for part in parts), default=0)
-        parts = [replace(part, taken=_widened(part.taken, width)) for part in parts]
-        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+        # Where choices were not counted, there are zeros.
+        taken = [p.taken if p.taken.shape[1] == width else np.zeros((len(p), width), np.int64) for p in parts]
+        names = [f.name for f in fields(cls) if f.name != "taken"]
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        return cls(**columns, taken=np.concatenate(taken))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return it as arrays, for a file; failures and choices only where there are some."""
@@ -217,11 +221,6 @@ class UnitResult:
         return len(self.returns)
 
 
-def _widened(taken: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Counts of choices with zeros where nobody counted."""
-    return taken if taken.shape[1] == width else np.zeros((len(taken), width), np.int64)
-
-
 def play_unit(setup: Setup, unit: Unit, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
     """Play the episodes of a unit: always the same places, refilled in the same order."""
     return play_in_slots(setup, unit, slots_for(setup, unit), on_step)
@@ -234,9 +233,9 @@ def slots_for(setup: Setup, unit: Unit) -> Slots:
 
 def _rows(setup: Setup, unit: Unit) -> int:
     """How many episodes run side by side."""
-    # Where that decides no bits, more of them share what a step costs beside the network.
+    # Where that decides no bits, more of them share what a step costs besides the network.
     many = setup.rows and setup.play.batch > SMALL_ROWS
-    return min(WIDER * setup.play.batch if many else setup.play.batch, len(unit))
+    return min(SLOTS_FACTOR * setup.play.batch if many else setup.play.batch, len(unit))
 
 
 def play_in_slots(
@@ -314,8 +313,7 @@ def record_unit(
 
 def record_episode(setup: Setup, unit: Unit, episode: int) -> Recording:
     """Play a unit and keep one of its episodes."""
-    recordings, _ = record_unit(setup, unit, [episode])
-    return recordings[0]
+    return record_unit(setup, unit, [episode])[0][0]
 
 
 def record_alone(setup: Setup, unit: Unit, episode: int) -> Recording:
@@ -393,6 +391,12 @@ RETURNS = Kept("units", UnitResult, play_unit, play_alone)
 Store = MutableMapping[str, R]
 """Results by the key of their unit; a study keeps them on disk."""
 
+# Settings of play that every key holds. Others are in a key only where they are not at their default, so that a new
+# setting does not change the keys of units that were played before it existed.
+_FIRST_PLAY_SETTINGS = frozenset(
+    ("epsilon", "epsilon_when_guided", "sample", "precedence", "batch", "unit_episodes", "step_limit", "cost")
+)
+
 
 def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
     """Name a unit by everything that decides its result, so that changed settings are never mixed up.
@@ -401,43 +405,28 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
     """
     used = sorted(set(unit.treatments) - {UNGUIDED})
     renumbered = {old: new for new, old in enumerate(used)} | {UNGUIDED: UNGUIDED}
+    default = asdict(PlaySettings())
+    treatments = [setup.treatments[i] for i in used]
     content = {
         **choices_content(setup.policy),
         "fingerprint": fingerprint,
         "environment": repr(setup.environment),
-        "play": _play_content(setup.play),
-        "treatments": [_content(setup.treatments[i]) for i in used],
+        "play": {
+            name: value
+            for name, value in asdict(setup.play).items()
+            if name in _FIRST_PLAY_SETTINGS or value != default[name]
+        },
+        # The mined rule behind a rule set does not decide how it acts.
+        "treatments": [(RuleSet(t.rules) if isinstance(t, RuleSet) else t).to_dict() for t in treatments],
         "episodes": [(renumbered[t], seed) for t, seed in zip(unit.treatments, unit.seeds, strict=True)],
         **({"rows": setup.rows} if setup.rows else {}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
-# Settings of play that every key has held from the beginning.
-_FIRST_PLAY_SETTINGS = frozenset(
-    ("epsilon", "epsilon_when_guided", "sample", "precedence", "batch", "unit_episodes", "step_limit", "cost")
-)
-
-
-def _play_content(play: PlaySettings) -> dict[str, Any]:
-    """The settings of play for a key: those that came later only where they are not at their default.
-
-    So a new setting does not change the keys of units that were played before it existed.
-    """
-    default = asdict(PlaySettings())
-    return {
-        name: value for name, value in asdict(play).items() if name in _FIRST_PLAY_SETTINGS or value != default[name]
-    }
-
-
 def choices_content(policy: Policy) -> dict[str, Any]:
     """The choices that actions are cut into, where they are no single choice."""
     return {"choices": policy.space.to_dict()["groups"]} if isinstance(policy, ChoicePolicy) else {}
-
-
-def _content(treatment: RuleSet | Treatment) -> dict[str, Any]:
-    """What decides how a treatment acts; the mined rule behind a rule set does not."""
-    return RuleSet(treatment.rules).to_dict() if isinstance(treatment, RuleSet) else treatment.to_dict()
 
 
 def run_units(

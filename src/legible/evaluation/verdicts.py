@@ -135,10 +135,10 @@ class Verdict:
     equal_sources
         The mined rules behind other rule sets that are equal to this one: they were tested once.
     changed_episodes
-        How many of the sample's episodes guidance changed; None where nobody counted (paper).
+        How many of the sample's episodes guidance changed; None where that was not counted (paper).
     detectable
         The smallest effect that the race would have shown with a power of 80 %; that of the confirmation is its
-        effect's. None where nothing was changed, or nobody asked (paper).
+        effect's. None where nothing was changed, and in the paper's method.
     steps
         Environment steps that were played with it, those of the confirmation and of its mined rule alone included.
     is_set_aside
@@ -225,7 +225,8 @@ class Evaluation:
     def confirmed(self) -> tuple[Verdict, ...]:
         """The weaknesses that fresh seeds confirm, the largest effect first."""
         found = [verdict for verdict in self.verdicts if verdict.is_confirmed]
-        return tuple(sorted(found, key=lambda v: -_effect(v)))
+        effects = {id(v): v.difference if v.confirmation is None else v.confirmation.effect.mean for v in found}
+        return tuple(sorted(found, key=lambda v: -effects[id(v)]))
 
     @property
     def harmful(self) -> tuple[Verdict, ...]:
@@ -256,10 +257,6 @@ class Evaluation:
     def to_pandas(self, space: FeatureSpace) -> Any:
         """Return the verdicts as a data frame, a row each."""
         return data_frame(self.to_rows(space))
-
-
-def _effect(verdict: Verdict) -> float:
-    return verdict.confirmation.effect.mean if verdict.confirmation is not None else verdict.difference
 
 
 def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:

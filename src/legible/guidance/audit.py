@@ -22,7 +22,7 @@ class AuditLog:
     Every line has ``episode``, ``seed`` (null when none was given), ``step``, ``wanted`` (the policy's action),
     ``done`` (the action taken), ``changed``, ``enforced``, ``blocked``, and ``rules``: those that triggered, as
     ``rule`` and in ``words``. Where actions are made of several parts, or continuous, ``wanted`` and ``done`` are the
-    numbers of all parts, and ``parts`` tells of each group in which a rule triggered what is told of single choices.
+    numbers of all parts, and ``parts`` tells of each group in which a rule triggered what is said of single choices.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class GuidedPolicy:
     seed
         Of the random choices where all actions are blocked, or where actions are sampled.
     observation_shape
-        Shape of one observation. Needed only where one cannot be told from a batch of one: ``()`` where observations
+        Shape of one observation. Needed only where one looks like a batch of one: ``()`` where observations
         are single discrete numbers.
     features
         What the rules see, where that is not the observation alone (`legible.environments.map_features`). Derived
@@ -199,7 +199,9 @@ class GuidedPolicy:
 
         `rng` is what actions are drawn with; by default a generator of the policy's own.
         """
-        if self.features is not None and not self._is_row(observation):
+        if self.features is not None and (
+            isinstance(observation, Mapping) or np.shape(observation)[-1:] != (self._width,)
+        ):
             rows, single, memory = rows_of(self.features, observation, state, episode_start)
             actions, _ = self.predict(rows, deterministic=deterministic, rng=rng)
             remember_actions(self.features, memory, actions)
@@ -209,18 +211,16 @@ class GuidedPolicy:
         if array.size % width:
             raise LegibleError(f"an observation has {width} features, got an array of shape {array.shape}.")
         single, batch = self._is_single(array), array.reshape(-1, width)
-        keys = self._keys(len(batch), rng)
+        n = len(batch)
+        keys = (
+            self._rng.integers(0, 2**63, n, np.uint64) if rng is None else (rng.random(n) * 2.0**63).astype(np.uint64)
+        )
         if self.space.is_discrete:
             sample = not deterministic and self.kind == "log-probabilities"
-            actions = choose_actions(self.scores(batch), keys, np.zeros(len(batch), np.int64), sample=sample)
+            actions = choose_actions(self.scores(batch), keys, np.zeros(n, np.int64), sample=sample)
         else:
             actions = self._act(batch, keys, sample=not deterministic and self.stochastic)
         return (actions[0] if single else actions), state
-
-    def _keys(self, n: int, rng: np.random.Generator | None) -> NDArray[np.uint64]:
-        if rng is not None:
-            return (rng.random(n) * 2.0**63).astype(np.uint64)
-        return self._rng.integers(0, 2**63, n, dtype=np.uint64)
 
     def _act(self, batch: Observations, keys: NDArray[np.uint64], *, sample: bool) -> NDArray[Any]:
         """Actions of several parts, or continuous ones, in the shape of their space."""
@@ -232,9 +232,6 @@ class GuidedPolicy:
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows.reshape(len(rows), *(self.action_space.shape or ()))
-
-    def _is_row(self, observation: Any) -> bool:
-        return not isinstance(observation, Mapping) and np.shape(observation)[-1:] == (self._width,)
 
     def _is_single(self, array: NDArray[np.float32]) -> bool:
         """Whether an array is one observation, of whatever shape, and no batch."""
@@ -404,11 +401,10 @@ def with_its_rules(network: NetworkPolicy | ActorPolicy, path: str | Path) -> Po
         return network
     try:
         found = json.loads(text)
-        documents = found if isinstance(found, list) else [found]  # older files hold one table
-        if not documents:
+        if not isinstance(found, list) or not found:
             raise ValueError("no rules")
         policy: Policy = network
-        for document in documents:
+        for document in found:
             space = FeatureSpace.from_dict(document["space"], str(path))
             rules = RuleSet.from_dict(document["rules"])
             enforce: Enforce = document.get("enforce", "typical")

@@ -2,8 +2,8 @@
 
 Every rung of the ladder has four times as many changed episodes as the one below, and about a quarter of the
 candidates comes there: each rung costs as much as the others. What is promising is judged by shrinking: an effect that
-few episodes show is mostly luck, and counts less the larger its standard error is beside the effects that rules usually
-have. Small effects that are known precisely do not win over large ones that are not known yet.
+few episodes show is mostly luck, and counts less the larger its standard error is, compared with the effects that rules
+usually have. Small effects that are known precisely do not win over large ones that are not known yet.
 
 - `RUNGS`: changed episodes and seeds of each rung, a `Rung`.
 - `Candidate`: a rule set that may be tried; `Tested`: one that was; `Ladder`: all that were.
@@ -35,13 +35,13 @@ class Rung(NamedTuple):
 RUNGS = (Rung(24, 512), Rung(96, 1024), Rung(384, 2048), Rung(1536, 4096))
 MOST_CLIMBING = 1 / 3
 """Of the candidates on a rung at most this share goes on to the next, unless there are steps to spare."""
-DOUBT = 2.0
+LOSS_Z = 2.0
 """Standard errors below zero at which an effect is taken for a loss, where there are steps to find out."""
 USUAL_EFFECT = 0.05
 """An effect that rules usually have, in standard deviations of the returns."""
 UNSEEN_CHANGES = 4
-"""So many changed episodes are counted with that have not been seen, as large as returns differ."""
-SAME = 0.85
+"""This many changed episodes that have not been seen are counted with, as large as returns differ."""
+SAME_STATES_SHARE = 0.85
 """Two rule sets with the same heads whose changed states overlap by more than this do nearly the same."""
 
 Head = tuple[Polarity, int]
@@ -112,12 +112,12 @@ class Ladder:
         return any(found.effect.mean > 0.0 for found in self.tested)
 
     def climbing(self, rung: int, most: int, *, is_spare: bool = False) -> list[Tested]:
-        """Return those that are to come to a rung next: the most promising ones of the rung below, at most so many.
+        """Return those that are to come to a rung next: the most promising ones of the rung below.
 
         At most a share of those that came to the rung below go further, and only those that gained. With steps to
         spare all do, but for those that are known to lose.
         """
-        most_share, doubt = (1.0, DOUBT) if is_spare else (MOST_CLIMBING, 0.0)
+        most_share, doubt = (1.0, LOSS_Z) if is_spare else (MOST_CLIMBING, 0.0)
         below = [found for found in self.tested if found.rung == rung - 1]
         there = sum(found.rung >= rung for found in self.tested)
         most = min(most, int(most_share * (len(below) + there) + 1e-9) - there)
@@ -142,7 +142,7 @@ class Ladder:
         return effect.mean + doubt * self._error(effect) > 0.0 and effect.share <= self._most_changed
 
     def _ranked(self, found: Sequence[Tested], luck: float) -> list[Tested]:
-        """Sort by what each is expected to gain, with so many standard deviations of what is not known added."""
+        """Sort by what each is expected to gain, with `luck` standard deviations of what is not known added."""
         usual = self._usual_size()
 
         def promise(one: Tested) -> float:
@@ -169,9 +169,9 @@ class Ladder:
 
 
 def different(ranked: Sequence[Tested], most: int, known: Sequence[Tested] = ()) -> list[Tested]:
-    """Return the first ones, at most so many, none of which does nearly the same as one before it, or a known one."""
+    """Return the first ones, none of which does nearly the same as one before it, or a known one."""
     chosen: list[Tested] = []
-    seen = SeenStates(SAME)
+    seen = SeenStates(SAME_STATES_SHARE)
     for found in known:
         seen.add(found.candidate)
     for found in ranked:

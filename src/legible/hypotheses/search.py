@@ -35,21 +35,21 @@ from legible.relations import generalise_all
 from legible.rules import Polarity, Rule, RuleSet
 
 SEARCHED = "searched"
-LOT = 256  # candidates that are tried together on the first rung, at most
-LARGER_LOT = 64  # the same on those above
-SMALL_LOT = 16  # on the first rung, even where the budget is not enough for them
+FIRST_RUNG_LOT = 256  # candidates that are tried together on the first rung, at most
+HIGHER_RUNG_LOT = 64  # the same on those above
+LEAST_LOT = 16  # on the first rung, even where the budget is not enough for them
 # How much of the budget may be spent after the rounds with one, two … conditions.
-SPENT = (0.45, 0.75, 0.9, 1.0)
+BUDGET_AFTER_ROUND = (0.45, 0.75, 0.9, 1.0)
 # How much of a round's budget may be spent after each rung.
-SPENT_ON_RUNGS = (0.4, 0.6, 0.8, 1.0)
-# A first look at so many candidates is worth more than a longer one at few: the rungs are lower where the budget is not
-# enough for it, down to a quarter; down to an eighth where episodes repeat each other, so that one that differs is no
-# luck: where there are no more than a few ways in which they end. Then it is worth a look at more candidates, too.
-FIRST_LOOK, LOWEST = 256, 0.25
-FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_OF_FEW = 8, 1024, 0.125
-DRAWN = 2048  # rules that are said together, and longer ones, that are drawn where no short one gains anything
-LOOKED_AT = 16  # candidates that are made for each that the budget is enough for; of more some are drawn
-EQUAL = 0.95  # of two rule sets with the same heads whose changed states overlap by more than this one is played
+BUDGET_AFTER_RUNG = (0.4, 0.6, 0.8, 1.0)
+# A first look at this many candidates is worth more than a longer one at few: the rungs are lower where the budget is
+# not enough for it, down to a quarter; down to an eighth where episodes repeat each other, so that one that differs is
+# no luck: where there are no more than a few ways in which they end. Then it is worth a look at more candidates, too.
+FIRST_LOOK, LOWEST_SCALE = 256, 0.25
+FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_SCALE_OF_FEW = 8, 1024, 0.125
+FALLBACK_CANDIDATES = 2048  # of rules said together, and of longer ones, that are drawn where no short one gains
+MADE_PER_TRIED = 16  # candidates that are made for each that the budget is enough for; of more some are drawn
+EQUAL_STATES_SHARE = 0.95  # of two rule sets with the same heads whose changed states overlap by more one is played
 
 
 class Search:
@@ -69,18 +69,24 @@ class Search:
         self._states = RecordedStates.drawn(known.experiences, self._settings.states, self._rng)
         self._inside = known.mining.intervals.encode(self._states.observations)
         self._seen: set[int] = set()
-        self._changed = SeenStates(EQUAL)
+        self._changed = SeenStates(EQUAL_STATES_SHARE)
         self._made: set[Clauses] = set()
         self._same: list[Clauses] = []
 
     def first(self, most: int | None = None) -> list[Candidate]:
         """Return rules without conditions, then the mined ones, those without a condition, and all with one.
 
-        Of mined ones and of those with one condition, only so many are looked at.
+        Of mined ones and of those with one condition, at most `most` are looked at.
         """
         heads = self._heads
         always = self._candidates((((), head),) for head in heads)
-        mined = self._candidates(((clause,) for clause in self._mined()), most)
+        clauses: list[Clause] = []
+        for rule in (mined.rule for mined in self._known.mining.rules):
+            body = self._vocabulary.body(rule.conditions)
+            if body is not None:
+                head = (rule.polarity, rule.action)
+                clauses += [(some, head) for some in (body, *self._vocabulary.shorter(body))]
+        mined = self._candidates(((clause,) for clause in clauses), most)
         single = self._candidates(((((span,), head),) for head in heads for span in self._vocabulary.spans), most)
         return always + [c for pair in zip_longest(mined, single) for c in pair if c is not None]
 
@@ -90,14 +96,8 @@ class Search:
         polarities: tuple[Polarity, ...] = ("+", "-")
         return [(polarity, a) for a in range(len(self._known.experiences.space.actions)) for polarity in polarities]
 
-    def _mined(self) -> Iterator[Clause]:
-        for rule in (mined.rule for mined in self._known.mining.rules):
-            body = self._vocabulary.body(rule.conditions)
-            if body is not None:
-                yield from ((some, (rule.polarity, rule.action)) for some in (body, *self._vocabulary.shorter(body)))
-
     def together(self, most: int) -> list[Candidate]:
-        """Return candidates that speak of several choices of a group at once, of so many.
+        """Return candidates that speak of several choices of a group at once.
 
         One choice below a cut and another above it; and several that are never made. A policy that is stuck may need
         both halves, and to be kept from all that leaves it where it is.
@@ -110,17 +110,14 @@ class Search:
             for one, other in permutations(choices, 2)
             for low, high in self._vocabulary.halves
         ]
-        never = [some for choices in groups for some in self._never(choices, most)]
+        never: list[Clauses] = []
+        for choices in groups:  # two of them, three … as long as two are left
+            blocked = (some for size in range(2, len(choices) - 1) for some in combinations(choices, size))
+            never += [tuple(((), ("-", a)) for a in some) for some in islice(blocked, most)]
         return self._candidates(never, most) + self._candidates(halves, most)
 
-    def _never(self, choices: range, most: int) -> list[Clauses]:
-        """Some of the choices are never made: two, three … as long as two are left, and at most so many times."""
-        sizes = range(2, len(choices) - 1)
-        blocked = islice((some for size in sizes for some in combinations(choices, size)), most)
-        return [tuple(((), ("-", a)) for a in some) for some in blocked]
-
     def again(self, most: int) -> list[Candidate]:
-        """Return candidates that change the recorded states as others did that were made before, of so many.
+        """Return candidates that change the recorded states as others did that were made before.
 
         A policy that has left the states that it was stuck in comes to others, in which they differ.
         """
@@ -128,7 +125,7 @@ class Search:
         return self._candidates(self._same, most, once=False)
 
     def drawn(self, count: int) -> list[Candidate]:
-        """Return candidates with two and more conditions that hold in a recorded state, drawn at random, of so many.
+        """Return candidates with two and more conditions that hold in a recorded state, drawn at random.
 
         Where no rule with one condition gains anything, nothing says which of them to begin with. A policy that is
         stuck may be freed by a rule that speaks of two things at once.
@@ -142,7 +139,7 @@ class Search:
         return self._candidates(((body, heads[int(rng.integers(len(heads)))]),) for body in bodies)
 
     def around(self, best: Iterable[Candidate], most: int | None = None) -> list[Candidate]:
-        """Return candidates a small step away from some; only so many are looked at."""
+        """Return candidates a small step away from some; at most `most` are looked at."""
 
         def bodies(body: Body) -> Iterator[Body]:
             yield from self._vocabulary.moved(body)
@@ -171,7 +168,11 @@ class Search:
         candidates = []
         for start in range(0, len(kept), 1024):  # a part at a time, because the changed states take room
             candidates += self._of_use(kept[start : start + 1024], once=once)
-        return self._in_turn(candidates)
+        # For a budget that may be too small: by what the policy thinks of them and drawn, in turn.
+        by_loss = sorted(candidates, key=lambda c: c.loss)
+        drawn = [candidates[i] for i in self._rng.permutation(len(candidates)).tolist()]
+        ordered = [c for pair in zip(by_loss, drawn, strict=True) for c in pair]
+        return list({id(c): c for c in ordered}.values())
 
     def _generalised(self, clauses: Sequence[Clauses]) -> list[RuleSet]:
         """Return the rules of each with all that follows from them; a rule without conditions stays as it is."""
@@ -207,23 +208,16 @@ class Search:
                 found.append(made_of)
         return found
 
-    def _in_turn(self, candidates: list[Candidate]) -> list[Candidate]:
-        """Order candidates for a budget that may be too small: by what the policy thinks of them and drawn, in turn."""
-        by_loss = sorted(candidates, key=lambda c: c.loss)
-        drawn = [candidates[i] for i in self._rng.permutation(len(candidates)).tolist()]
-        ordered = [c for pair in zip(by_loss, drawn, strict=True) for c in pair]
-        return list({id(c): c for c in ordered}.values())
-
 
 def searched(known: SourceInput) -> Hypotheses:
     """Rule sets from a beam search over bodies of one and more conditions, within a budget of environment steps."""
     search = Search(known)
     ladder = Ladder(float(known.experiences.returns.std()), known.most_changed)
-    rounds = SPENT[: known.search.most_conditions]
+    rounds = BUDGET_AFTER_ROUND[: known.search.most_conditions]
     climb = _Climb(ladder, rungs_for(known), float(known.experiences.lengths.mean()))
     begun, left, further = 0.0, list[Candidate](), [search.together, search.again, search.drawn]
     for allowed in (share / rounds[-1] for share in rounds):
-        budget = [known.budget * (begun + share * (allowed - begun)) for share in SPENT_ON_RUNGS]
+        budget = [known.budget * (begun + share * (allowed - begun)) for share in BUDGET_AFTER_RUNG]
         if begun == 0.0:
             left = yield from climb.try_all(search.first(climb.looked_at(budget[0])), budget[0])
         elif ladder.has_gain:
@@ -231,7 +225,7 @@ def searched(known: SourceInput) -> Hypotheses:
         else:
             left = yield from climb.try_all(left, budget[0])
             while further and not left and not ladder.has_gain:
-                left = yield from climb.try_all(further.pop(0)(DRAWN), budget[0])
+                left = yield from climb.try_all(further.pop(0)(FALLBACK_CANDIDATES), budget[0])
         for rung in range(1, len(RUNGS)):
             yield from climb.to(rung, budget[rung])
         begun = allowed
@@ -243,10 +237,10 @@ def searched(known: SourceInput) -> Hypotheses:
 
 def rungs_for(known: SourceInput) -> tuple[Rung, ...]:
     """Return the rungs that a budget is enough for: lower ones where it is small and episodes are long."""
-    seen, first_look = known.experiences, known.budget * SPENT[0] * SPENT_ON_RUNGS[0]
+    seen, first_look = known.experiences, known.budget * BUDGET_AFTER_ROUND[0] * BUDGET_AFTER_RUNG[0]
     candidates = first_look / (RUNGS[0].changes * float(seen.lengths.mean()))
     ends = set(zip(seen.returns.tolist(), seen.lengths.tolist(), strict=True))
-    wanted, lowest = (FIRST_LOOK, LOWEST) if len(ends) > FEW_ENDS else (FIRST_LOOK_OF_FEW, LOWEST_OF_FEW)
+    wanted, lowest = (FIRST_LOOK, LOWEST_SCALE) if len(ends) > FEW_ENDS else (FIRST_LOOK_OF_FEW, LOWEST_SCALE_OF_FEW)
     scale = min(1.0, max(lowest, candidates / wanted))
     return tuple(Rung(round(scale * rung.changes), rung.seeds) for rung in RUNGS)
 
@@ -274,12 +268,12 @@ class _Climb:
         self._spent = 0
 
     def _affordable(self, rung: int, allowed: float) -> int:
-        """How many candidates can be tried on a rung until so many steps are spent."""
+        """Return how many candidates can be tried on a rung until the allowed steps are spent."""
         return int((allowed - self._spent) / (self._rungs[rung].changes * self._length))
 
     def looked_at(self, allowed: float) -> int:
-        """How many candidates are worth making before so many steps are spent on the first rung."""
-        return LOOKED_AT * max(SMALL_LOT, self._affordable(0, allowed))
+        """Return how many candidates are worth making before the allowed steps are spent on the first rung."""
+        return MADE_PER_TRIED * max(LEAST_LOT, self._affordable(0, allowed))
 
     def _trial(self, candidates: Sequence[Candidate], rung: int) -> Generator[Trial, Sequence[MeasuredEffect], Any]:
         effects = yield Trial([candidate.rule_set for candidate in candidates], *self._rungs[rung])
@@ -289,16 +283,16 @@ class _Climb:
     def try_all(
         self, waiting: Sequence[Candidate], allowed: float
     ) -> Generator[Trial, Sequence[MeasuredEffect], list[Candidate]]:
-        """Try candidates on the first rung, until so many steps are spent; returns those that are left."""
+        """Try candidates on the first rung, until the allowed steps are spent; returns those that are left."""
         start = 0
         while start < len(waiting) and self._spent < allowed:
-            lot = waiting[start : start + min(LOT, max(SMALL_LOT, self._affordable(0, allowed)))]
+            lot = waiting[start : start + min(FIRST_RUNG_LOT, max(LEAST_LOT, self._affordable(0, allowed)))]
             self._ladder.add(lot, (yield from self._trial(lot, 0)))
             start += len(lot)
         return list(waiting[start:])
 
     def refine(self, search: Search, beam: int, allowed: float) -> Trials:
-        """Try what lies around the best candidates, then around those that come next, until so many steps are spent."""
+        """Try what lies around the best candidates, then around the next ones, until the allowed steps are spent."""
         parents = [found.candidate for found in self._ladder.parents()]
         for start in range(0, len(parents), beam):
             if self._spent >= allowed:
@@ -306,9 +300,9 @@ class _Climb:
             yield from self.try_all(search.around(parents[start : start + beam], self.looked_at(allowed)), allowed)
 
     def to(self, rung: int, allowed: float, *, is_spare: bool = False) -> Trials:
-        """Let candidates come to a rung, the most promising ones first, until so many steps are spent."""
+        """Let candidates come to a rung, the most promising ones first, until the allowed steps are spent."""
         while self._spent < allowed:
-            lot = self._ladder.climbing(rung, min(LARGER_LOT, self._affordable(rung, allowed)), is_spare=is_spare)
+            lot = self._ladder.climbing(rung, min(HIGHER_RUNG_LOT, self._affordable(rung, allowed)), is_spare=is_spare)
             if not lot:
                 break
             effects = yield from self._trial([found.candidate for found in lot], rung)

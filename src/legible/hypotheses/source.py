@@ -56,9 +56,9 @@ class Trial:
     rule_sets
         They are played on seeds of their own, and nothing is said of them.
     changes
-        Until guidance has changed so many of their episodes.
+        Until guidance has changed this many of their episodes.
     seeds
-        At most on so many seeds.
+        At most on this many seeds.
     """
 
     rule_sets: Sequence[RuleSet]
@@ -241,7 +241,10 @@ def ask_sources(
                     found = sources[name].send(explore(found))
             except StopIteration:
                 continue
-            yielded[name] = _named(name, found)
+            if isinstance(found, Proposal):
+                yielded[name] = [Named(name, *pair) for pair in zip(found.rule_sets, found.shown, strict=True)]
+            else:
+                yielded[name] = [Named(name, rule_set) for rule_set in found]
         together = [named for found in yielded.values() for named in found]
         measured = list(measure(together)) if together else []
         tested += [(named.source, named.rule_set) for named in together]
@@ -250,9 +253,3 @@ def ask_sources(
             for name in yielded
         }
     return tested
-
-
-def _named(source: str, found: Sequence[RuleSet] | Proposal) -> list[Named]:
-    if isinstance(found, Proposal):
-        return [Named(source, *pair) for pair in zip(found.rule_sets, found.shown, strict=True)]
-    return [Named(source, rule_set) for rule_set in found]

@@ -78,19 +78,15 @@ class Vocabulary:
 
     def _runs(self, feature: int) -> Iterator[tuple[int, int]]:
         """First and last interval of every stretch of numbers without a sentinel."""
-        special = self._sentinels(feature)
+        lows, highs = self._intervals.lows[feature], self._intervals.highs[feature]
+        values = np.array(self._space[feature].sentinels, np.float32)
+        special = frozenset(np.flatnonzero(np.isin(highs, values) & (lows == below(highs))).tolist())
         first = 0
         for k in range(int(self._intervals.sizes[feature]) + 1):
             if k == self._intervals.sizes[feature] or k in special:
                 if k - 1 > first:
                     yield first, k - 1
                 first = k + 1
-
-    def _sentinels(self, feature: int) -> frozenset[int]:
-        """The intervals that hold a sentinel and nothing else."""
-        lows, highs = self._intervals.lows[feature], self._intervals.highs[feature]
-        values = np.array(self._space[feature].sentinels, np.float32)
-        return frozenset(np.flatnonzero(np.isin(highs, values) & (lows == below(highs))).tolist())
 
     def conditions(self, body: Body) -> tuple[Condition, ...]:
         """Return the conditions of a body."""
@@ -111,7 +107,7 @@ class Vocabulary:
         return tuple(sorted(spans))
 
     def drawn(self, count: int, inside: NDArray[np.uint16], rng: np.random.Generator) -> Body:
-        """Draw a body with so many spans, of different features, that holds in a state.
+        """Draw a body with some spans, of different features, that holds in a state.
 
         The state is given by the interval of every feature. What lies in none of them is not spoken of.
         """
@@ -139,19 +135,14 @@ class Vocabulary:
 
     def moved(self, body: Body) -> Iterator[Body]:
         """Bodies in which one span of a numeric feature ends an interval earlier or later."""
-        for i, span in enumerate(body):
-            for moved in self._moved(span):
-                yield (*body[:i], moved, *body[i + 1 :])
-
-    def _moved(self, span: Span) -> Iterator[Span]:
-        feature, first, last = span
-        if self._space[feature].kind == "categorical":
-            return
-        whole = (0, int(self._intervals.sizes[feature]) - 1)
-        for a, b in ((first - 1, last), (first + 1, last), (first, last - 1), (first, last + 1)):
-            inside = any(start <= a <= b <= end for start, end in self._runs(feature))
-            if inside and (a, b) != whole:
-                yield Span(feature, a, b)
+        for i, (feature, first, last) in enumerate(body):
+            if self._space[feature].kind == "categorical":
+                continue
+            whole = (0, int(self._intervals.sizes[feature]) - 1)
+            for a, b in ((first - 1, last), (first + 1, last), (first, last - 1), (first, last + 1)):
+                inside = any(start <= a <= b <= end for start, end in self._runs(feature))
+                if inside and (a, b) != whole:
+                    yield (*body[:i], Span(feature, a, b), *body[i + 1 :])
 
     def shorter(self, body: Body) -> Iterator[Body]:
         """Bodies with one span less."""

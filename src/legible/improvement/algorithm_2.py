@@ -32,10 +32,6 @@ def compose_as_in_paper(
     seeds = stage_seeds(seed, "composition", 0, settings.episodes)
     value = find_objective(evaluation.settings.objective).value
 
-    def is_allowed(tried: UnitResult) -> bool:
-        kept = all(check.is_kept for check in check_constraints(evaluation.settings, seen, tried, seen[0]))
-        return kept and share_changed(tried) <= settings.most_changed
-
     def play(rules: RuleSet | None) -> UnitResult:
         treatments = () if rules is None else (rules,)
         this = replace(setup, treatments=treatments)
@@ -49,14 +45,13 @@ def compose_as_in_paper(
         tried = play(trial)
         seen.append(tried)
         with_it, without = WorstCase(seen, value).of(tried, best)
-        if value(with_it) > value(without) and is_allowed(tried):
-            best, composition = tried, trial
-            accepted.append(verdict.rule_set)
-        sample = Sample.of(tried)
-        steps.append(
-            CompositionStep(
-                verdict.rule_set, sample.mean, sample.error, composition is trial, changed=share_changed(tried)
-            )
-        )
+        sample, changed = Sample.of(tried), share_changed(tried)
+        if value(with_it) > value(without) and changed <= settings.most_changed:
+            checks = check_constraints(evaluation.settings, seen, tried, seen[0])
+            if all(check.is_kept for check in checks):
+                best, composition = tried, trial
+                accepted.append(verdict.rule_set)
+        is_accepted = composition is trial
+        steps.append(CompositionStep(verdict.rule_set, sample.mean, sample.error, is_accepted, changed=changed))
     played = sum(int(result.lengths.sum()) for result in seen)
     return Composed(tuple(accepted), composition, tuple(steps), Sample.of(best), environment_steps=played)

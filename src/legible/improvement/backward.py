@@ -82,15 +82,13 @@ def _without_some(
             continue
         result = judge.both(trial.result, trial.rules)
         if judge.compare(result, selected.result) >= 0.0 and judge.is_allowed(result):
-            selected = Selected(fewer, result, (*selected.steps, _removal(parts[place], result)))
+            sample, changed = Sample.of(result), share_changed(result)
+            removal = CompositionStep(
+                parts[place], sample.mean, sample.error, accepted=True, changed=changed, is_removal=True
+            )
+            selected = Selected(fewer, result, (*selected.steps, removal))
             judge.looked_at.append((trial.rules, result))
     return selected
-
-
-def _removal(left_out: RuleSet, result: UnitResult) -> CompositionStep:
-    sample = Sample.of(result)
-    changed = share_changed(result)
-    return CompositionStep(left_out, sample.mean, sample.error, accepted=True, changed=changed, is_removal=True)
 
 
 def _without_set(rule_sets: tuple[RuleSet, ...], one: RuleSet) -> tuple[RuleSet, ...]:

@@ -1,6 +1,6 @@
 """Whether a composition is better than the policy alone, on seeds that chose nothing.
 
-- `check_composition`: plays it, and what it is compared with in the front, beside the unguided policy.
+- `check_composition`: plays it, what it is compared with in the front, and the unguided policy.
 - `front_candidates`, `non_dominated`: the compositions that no other one beats in both gain and changed actions.
 """
 
@@ -36,7 +36,7 @@ def check_composition(how: Play, composition: RuleSet, others: Sequence[RuleSet]
     """Check a composition on seeds of its own.
 
     As in the confirmation, at least 200 episodes must be changed for a test that holds where losses are rare and large;
-    where the seeds of the settings do not hold so many, more are played, up to as many as a confirmation has.
+    where the seeds of the settings hold fewer, more are played, up to as many as a confirmation has.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def non_dominated(points: Sequence[tuple[float, float]]) -> list[int]:
 def front_candidates(
     looked_at: Sequence[tuple[RuleSet, UnitResult]], base: UnitResult, chosen: RuleSet, settings: EvaluationSettings
 ) -> list[RuleSet]:
-    """Return which compositions beside the chosen one are played for the front, by the seeds that chose it."""
+    """Return which compositions other than the chosen one are played for the front, by the seeds that chose it."""
     objective = find_objective(settings.objective)
     different = {frozenset(rules.rules): (rules, result) for rules, result in looked_at}
     different.pop(frozenset(chosen.rules), None)

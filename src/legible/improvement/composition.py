@@ -187,12 +187,13 @@ def improve(
     final = replace(setup, treatments=treatments, count_choices=True)
     blocks = play_on_same_seeds(final, stage_seeds(seed, "final", 0, settings.final_episodes), run, on_episodes)
     played = sum(int(result.lengths.sum()) for result in blocks.results)
+    objective, method = find_objective(evaluation.settings.objective), evaluation.settings.method
     return Improvement(
         rule_sets=found.rule_sets,
         composition=found.composition,
         steps=found.steps,
         chosen=found.chosen,
-        effect=_final_effect(blocks, evaluation.settings),
+        effect=effect_by(objective, blocks.results, blocks.results[-1], blocks.base, method),
         final_blocks=blocks,
         settings=settings,
         evaluation_settings=evaluation.settings,
@@ -200,8 +201,3 @@ def improve(
         check=found.check,
         environment_steps=found.environment_steps + played,
     )
-
-
-def _final_effect(blocks: PlayedBlocks, settings: EvaluationSettings) -> Effect:
-    objective = find_objective(settings.objective)
-    return effect_by(objective, blocks.results, blocks.results[-1], blocks.base, settings.method)

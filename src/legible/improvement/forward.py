@@ -2,10 +2,10 @@
 
 - `grow_compositions`: follows several beginnings and returns what came of each; `Path`: one of them.
 
-The test is mild (`JOINING`): what joins by chance adds nothing as a rule, what is kept out by chance is lost, and the
-check of the whole composition (`legible.improvement.check`) has the level of the study. A candidate is tried again only
-if nothing else adds as much as it did last: what there is already takes from an addition as a rule. Among equals fewer
-rules win, then fewer changed actions.
+The test is mild (`JOINING_LEVEL`): what joins by chance adds nothing as a rule, what is kept out by chance is lost, and
+the check of the whole composition (`legible.improvement.check`) has the level of the study. A candidate is tried again
+only if nothing else adds as much as it did last: what there is already takes from an addition as a rule. Among equals
+fewer rules win, then fewer changed actions.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from legible.improvement.judging import CompositionJudge
 from legible.improvement.trials import Trial, Trials
 from legible.rules import Rule, RuleSet
 
-LOT = 4
+TRIED_AT_ONCE = 4
 """Candidates that are tried at a time: enough for several workers."""
 MOST_TESTS = 3
 """How many candidates of a step are tested at most."""
-PROMISING = 0.2
+TESTED_BELOW_P = 0.2
 """Only candidates whose additions have a smaller p where they are chosen are tested."""
-JOINING = 0.2
+JOINING_LEVEL = 0.2
 """The level of the test on the other half."""
-HARM = -1.0
-"""A candidate is not tried again that lay so many standard errors below zero."""
-EQUAL = 0.5
-"""Candidates are equals that lie within so many standard errors of each other."""
-BEHIND = -1.0
-"""A path is given up that lies so many standard errors below another one."""
+HARM_Z = -1.0
+"""A candidate that stood lower, in standard errors, is not tried again."""
+EQUAL_Z = 0.5
+"""Candidates that lie within this many standard errors of each other are equals."""
+BEHIND_Z = -1.0
+"""A path that stands lower compared with another one, in standard errors, is given up."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Candidate:
     trial, effect
         Its last trial, and the test of its addition, if there was one.
     is_fresh
-        Whether the trial was beside the composition that there is.
+        Whether the trial was compared with the composition that there is.
     """
 
     rule_set: RuleSet
@@ -71,10 +71,10 @@ class Candidate:
         """Whether it is not worth another trial: it changes nothing, or does harm."""
         if self.trial is None:
             return False
-        return not self.trial.pairs.changed.any() or self.trial.standing.z < HARM
+        return not self.trial.pairs.changed.any() or self.trial.standing.z < HARM_Z
 
     def step(self, *, accepted: bool) -> CompositionStep:
-        """What is told about it."""
+        """Return it as a step of the composition."""
         sample = Sample.of(self.tried.result)
         return CompositionStep(self.rule_set, sample.mean, sample.error, accepted, self.effect, self.tried.changed)
 
@@ -87,7 +87,7 @@ class Path:
     judge
         Decides.
     trials
-        Beside the composition that there is.
+        Compared with the composition that there is.
     candidates
         What may join, the most worthy first.
     most
@@ -150,7 +150,7 @@ class Path:
         """Whether another path was clearly better with as many rule sets, two or more."""
         count = len(self.rule_sets)
         others = [rival.results[count - 1] for rival in rivals if count <= len(rival.results)]
-        return count > 1 and any(self._judge.compare(self.result, other) < BEHIND for other in others)
+        return count > 1 and any(self._judge.compare(self.result, other) < BEHIND_Z for other in others)
 
     def join(self, candidate: Candidate) -> None:
         """Let a candidate join."""
@@ -178,7 +178,7 @@ class Path:
             if not self._judge.is_allowed(self._judge.both(best.tried.result, best.tried.rules)):
                 continue
             best.effect = self._judge.test(best.tried.rules, self.rules)
-            if best.effect.p <= JOINING:
+            if best.effect.p <= JOINING_LEVEL:
                 passed += 1
                 yield best
             else:
@@ -192,22 +192,20 @@ class Path:
             stale = sorted((one for one in active if not one.is_fresh), key=lambda one: -one.guide)
             best = max(fresh, key=lambda one: one.guide, default=None)
             if not stale or (best is not None and best.guide >= stale[0].guide):
-                return None if best is None else self._simplest(best, fresh)
-            trials = self.trials.play([self.rules | one.rule_set for one in stale[:LOT]])
-            for one, trial in zip(stale[:LOT], trials, strict=True):
+                break
+            trials = self.trials.play([self.rules | one.rule_set for one in stale[:TRIED_AT_ONCE]])
+            for one, trial in zip(stale[:TRIED_AT_ONCE], trials, strict=True):
                 one.trial, one.guide, one.effect, one.is_fresh = trial, trial.addition, None, True
+        if best is None:
+            return None
+        # Of those that add as much as the best one, the one with the fewest rules, then changes.
+        compare, result = self._judge.compare, best.tried.result
+        equals = [one for one in fresh if one is best or compare(one.tried.result, result) >= -EQUAL_Z]
+        return min(equals, key=lambda one: (len(one.tried.rules), one.tried.changed, -one.guide))
 
     def _is_promising(self, candidate: Candidate) -> bool:
         trial = candidate.tried
-        return trial.standing.p < PROMISING and trial.is_whole and not self._judge.changes_too_much(trial.result)
-
-    def _simplest(self, best: Candidate, others: Sequence[Candidate]) -> Candidate:
-        """Return the candidate with the fewest rules, then changes, of those that add as much as the best one."""
-        equals = [one for one in others if one is best or self._is_equal(one, best)]
-        return min(equals, key=lambda one: (len(one.tried.rules), one.tried.changed, -one.guide))
-
-    def _is_equal(self, one: Candidate, best: Candidate) -> bool:
-        return self._judge.compare(one.tried.result, best.tried.result) >= -EQUAL
+        return trial.standing.p < TESTED_BELOW_P and trial.is_whole and not self._judge.changes_too_much(trial.result)
 
 
 def grow_compositions(

@@ -28,7 +28,7 @@ class CompositionJudge:
     Attributes
     ----------
     beginning
-        Trials on the first half, beside the policy alone.
+        Trials on the first half, compared with the policy alone.
     base
         The episodes of the policy alone.
     alpha
@@ -40,21 +40,21 @@ class CompositionJudge:
     def __init__(self, play: Play, settings: ImprovementSettings) -> None:
         self._most_changed, self._settings = settings.most_changed, play.settings
         self._objective = find_objective(play.settings.objective)
-        half = (settings.episodes + 1) // 2
-        self._trials = [Trials(play, half)]
-        self._second = SecondHalf(play, half, settings.episodes - half)
+        self._play, self._half = play, (settings.episodes + 1) // 2
+        self._trials = [Trials(play, self._half)]
+        self._second = SecondHalf(play, self._half, settings.episodes - self._half)
         self.alpha = play.settings.alpha
         self.base = self.both(self.beginning.result, RuleSet(()))
         self.looked_at: list[tuple[RuleSet, UnitResult]] = []
 
     @property
     def beginning(self) -> Trials:
-        """Trials on the first half, beside the policy alone."""
+        """Trials on the first half, compared with the policy alone."""
         return self._trials[0]
 
     def trials_beside(self, rules: RuleSet) -> Trials:
-        """Return trials on the first half, beside a composition."""
-        self._trials.append(self.beginning.starting_from(rules))
+        """Return trials on the first half, compared with a composition."""
+        self._trials.append(Trials(self._play, self._half, rules))
         return self._trials[-1]
 
     @property

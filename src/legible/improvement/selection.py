@@ -23,13 +23,13 @@ from legible.improvement.backward import Selected, leave_out
 from legible.improvement.candidates import candidates_by_worth, worth
 from legible.improvement.check import check_composition, front_candidates
 from legible.improvement.composed import Composed, share_changed
-from legible.improvement.forward import EQUAL, Candidate, Path, grow_compositions
+from legible.improvement.forward import EQUAL_Z, Candidate, Path, grow_compositions
 from legible.improvement.judging import CompositionJudge
 from legible.improvement.trials import Play
 from legible.rules import Rule, RuleSet
 from legible.settings import ImprovementSettings
 
-RESERVE = 3
+RESERVE_FACTOR = 3
 """Candidates in all, for each that is tried at first: they take the places of those that add nothing any more."""
 
 
@@ -47,7 +47,16 @@ def compose_by_selection(
     repetition = evaluation.repetition or find_repetition(setup, seed, "composition", run)
     play = Play(setup, repetition, seed, evaluation.settings, run, on_episodes)
     judge = CompositionJudge(play, settings)
-    selected = _select(judge, evaluation, settings, veto)
+    verdicts = candidates_by_worth(evaluation, settings, veto)
+    most = settings.most_candidates or len(verdicts)
+    candidates = [Candidate(v.rule_set, worth(v)) for v in verdicts[: RESERVE_FACTOR * most]]
+    paths, alone = grow_compositions(judge, candidates, most=most, beginnings=settings.beginnings)
+    if paths:
+        best = _best_of(judge, paths)
+        selected = leave_out(judge, best)
+        selected = replace(selected, steps=(*selected.steps, *best.refused()))
+    else:
+        selected = Selected((), judge.base, tuple(alone.refused()))
     found = Composed(
         rule_sets=selected.rule_sets,
         composition=selected.composition,
@@ -68,25 +77,11 @@ def compose_by_selection(
     return found if checked.check.is_passed else replace(found, rule_sets=(), composition=RuleSet(()))
 
 
-def _select(
-    judge: CompositionJudge, evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]
-) -> Selected:
-    verdicts = candidates_by_worth(evaluation, settings, veto)
-    most = settings.most_candidates or len(verdicts)
-    candidates = [Candidate(v.rule_set, worth(v)) for v in verdicts[: RESERVE * most]]
-    paths, alone = grow_compositions(judge, candidates, most=most, beginnings=settings.beginnings)
-    if not paths:
-        return Selected((), judge.base, tuple(alone.refused()))
-    best = _best_of(judge, paths)
-    selected = leave_out(judge, best)
-    return replace(selected, steps=(*selected.steps, *best.refused()))
-
-
 def _best_of(judge: CompositionJudge, paths: Sequence[Path]) -> Path:
     """Return the best path; of those that are as good, the one with the fewest rules, then changes."""
     best = paths[0]
     for path in paths[1:]:
         if judge.compare(path.result, best.result) > 0.0:
             best = path
-    equals = [path for path in paths if path is best or judge.compare(path.result, best.result) >= -EQUAL]
+    equals = [path for path in paths if path is best or judge.compare(path.result, best.result) >= -EQUAL_Z]
     return min(equals, key=lambda path: (len(path.rules), share_changed(path.result)))

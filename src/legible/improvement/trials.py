@@ -1,6 +1,6 @@
 """Compositions that are tried on the seeds of the composition: chosen on the first half, tested on the second.
 
-- `Trials`: plays compositions on the first half, each beside the one that there is so far; `Trial`: one of them.
+- `Trials`: plays compositions on the first half, compared with the one that there is so far; `Trial`: one.
 - `SecondHalf`: plays those that are chosen on the other seeds, and tests whether one is better than another.
 
 What a composition cannot change is not played.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +51,7 @@ class Play(NamedTuple):
     on_episodes: Callable[[int], None] | None = None
 
     def beside(self, stage: str, seeds: int, *, first: int = 0, rules: RuleSet | None = None) -> PairedPlay:
-        """Return play beside the policy, guided by rules or alone, on so many seeds of a stage after the first ones."""
+        """Return play compared with the policy, guided by rules or alone, on seeds of a stage after the first ones."""
         this = replace(self.setup, treatments=(), rows=self.repetition.rows)
         record = EpisodeRecord(this, self.seed, stage, seeds, self.run, self.on_episodes, rules, first)
         return PairedPlay(this, self.repetition, record, self.run, self.on_episodes)
@@ -67,9 +66,9 @@ class Trial:
     rules
         Its rules.
     pairs
-        Its episodes, beside those of the composition that there was.
+        Its episodes, and those of the composition that there was.
     standing
-        How it does by the objective beside that one, roughly.
+        How it does by the objective compared with that one, roughly.
     is_whole
         Whether all seeds were played.
     """
@@ -96,7 +95,7 @@ class Trial:
 
 
 class Trials:
-    """Plays compositions on the first seeds, each beside one that there is already.
+    """Plays compositions on the first seeds, compared with one that there is already.
 
     That one is recorded step by step, so that another one is played only where, and from where, it differs.
 
@@ -113,14 +112,9 @@ class Trials:
     def __init__(self, play: Play, seeds: int, rules: RuleSet | None = None) -> None:
         self.rules = rules or RuleSet(())
         self._seeds, self._objective = seeds, find_objective(play.settings.objective)
-        self._again = partial(Trials, play, seeds)
         self._play = play.beside("composition", seeds, rules=rules)
         self._play.record.extend(seeds)
         self._numbers: dict[frozenset[Rule], int] = {}
-
-    def starting_from(self, rules: RuleSet) -> Trials:
-        """Return trials beside another composition."""
-        return self._again(rules)
 
     @property
     def result(self) -> UnitResult:
@@ -146,20 +140,18 @@ class Trials:
         return self._on_seeds(compositions, self._seeds)
 
     def _on_seeds(self, compositions: Sequence[RuleSet], seeds: int) -> list[Trial]:
-        numbers = [self._number(rules) for rules in compositions]
-        self._play.play_seeds(dict.fromkeys(numbers, seeds))
-        return [self._trial(rules, n, seeds) for rules, n in zip(compositions, numbers, strict=True)]
-
-    def _number(self, rules: RuleSet) -> int:
-        key = frozenset(rules.rules)
-        if key not in self._numbers:
-            self._numbers[key] = self._play.add(rules)
-        return self._numbers[key]
-
-    def _trial(self, rules: RuleSet, number: int, seeds: int) -> Trial:
-        pairs = self._play.pairs(number, seeds)
-        sides = WorstCase(self._play.results, self._objective.value).of(pairs.guided, pairs.base)
-        return Trial(rules, pairs, self._objective.standing(*sides, pairs.changed), is_whole=seeds == self._seeds)
+        keys = [frozenset(rules.rules) for rules in compositions]
+        for key, rules in zip(keys, compositions, strict=True):
+            if key not in self._numbers:
+                self._numbers[key] = self._play.add(rules)
+        self._play.play_seeds({self._numbers[key]: seeds for key in keys})
+        trials = []
+        for key, rules in zip(keys, compositions, strict=True):
+            pairs = self._play.pairs(self._numbers[key], seeds)
+            sides = WorstCase(self._play.results, self._objective.value).of(pairs.guided, pairs.base)
+            standing = self._objective.standing(*sides, pairs.changed)
+            trials.append(Trial(rules, pairs, standing, is_whole=seeds == self._seeds))
+        return trials
 
     def idle_rules(self, rules: RuleSet) -> tuple[Rule, ...]:
         """Return the rules that trigger in no state of the episodes of the composition that there is."""

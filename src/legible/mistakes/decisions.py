@@ -65,7 +65,10 @@ def choose_decisions(experiences: Experiences, count: int, *, seed: int) -> Deci
     sample = rng.permutation(n)[: max(1, round(RANDOM_SHARE * count))]
     likely: list[NDArray[np.int64]] = []
     left = count - len(sample)
-    for rows, share in ((_before_losses(experiences), left // 2), (_close(experiences, 4 * left), left - left // 2)):
+    to_the_end = experiences.lengths[experiences.episode_ids] - steps_of(experiences)
+    before_losses = went_badly(experiences)[experiences.episode_ids] & (to_the_end <= STEPS_BEFORE_LOSS)
+    close = _close(experiences, 4 * left)
+    for rows, share in ((np.flatnonzero(before_losses), left // 2), (close, left - left // 2)):
         fresh = np.setdiff1d(rows, np.concatenate([sample, *likely]))
         likely.append(rng.permutation(fresh)[:share])
     rows = np.concatenate([sample, *likely]).astype(np.int64)
@@ -85,12 +88,6 @@ def steps_of(experiences: Experiences) -> NDArray[np.int64]:
     """How many steps come before each row in its episode."""
     starts = np.cumsum(experiences.lengths) - experiences.lengths
     return np.arange(len(experiences)) - starts[experiences.episode_ids]
-
-
-def _before_losses(experiences: Experiences) -> NDArray[np.int64]:
-    to_the_end = experiences.lengths[experiences.episode_ids] - steps_of(experiences)
-    badly = went_badly(experiences)[experiences.episode_ids]
-    return np.flatnonzero(badly & (to_the_end <= STEPS_BEFORE_LOSS)).astype(np.int64)
 
 
 def _close(experiences: Experiences, count: int) -> NDArray[np.int64]:

@@ -18,14 +18,8 @@ from legible.files import DamagedFileError, read_json, write_json
 from legible.formatting import number
 from legible.hypotheses import DecisionGains
 from legible.mistakes.decisions import Decisions, choose_decisions, other_choices, steps_of
-from legible.mistakes.racing import FINAL, FINAL_SHARE, OTHERS_IN_SECOND, SECOND_SHARE, Measure, race
-from legible.mistakes.statistics import (
-    Estimated,
-    false_coverage,
-    gain_of,
-    per_episode,
-    share_of,
-)
+from legible.mistakes.racing import FINAL_FUTURES, FINAL_SHARE, OTHERS_IN_SECOND, SECOND_SHARE, Measure, race
+from legible.mistakes.statistics import Estimated, false_coverage, gain_of, per_episode, share_of
 from legible.play import Experiences, FoundWay, Point
 from legible.settings import MistakeSettings
 
@@ -94,7 +88,7 @@ class Mistakes:
     listed
         The proven mistakes, the largest gain first; of one loss only the earliest.
     share
-        Share of all decisions that are proven mistakes; None where it cannot be told.
+        Share of all decisions that are proven mistakes; None where it is not known.
     headroom
         What mending the decisions that look like mistakes, one step at a time, would be worth an episode: to the first
         order, on rollouts that did not choose them, those included that turn out to be none.
@@ -203,14 +197,12 @@ def _rollouts(choices: int, settings: MistakeSettings) -> int:
 def points_of(experiences: Experiences, rows: NDArray[np.int64]) -> tuple[Point, ...]:
     """Return the decisions in some rows as points to branch at; their actions end with what was done."""
     starts, steps = np.cumsum(experiences.lengths) - experiences.lengths, steps_of(experiences)
+    done = experiences.actions if experiences.space.is_discrete else experiences.numbers
     points = []
     for row in rows.tolist():
-        episode = int(experiences.episode_ids[row])
-        done = experiences.actions if experiences.space.is_discrete else experiences.numbers
-        actions = done[starts[episode] : row + 1]
-        points.append(
-            Point(int(experiences.seeds[episode]), int(steps[row]), actions, experiences.observations[row].copy())
-        )
+        episode, seen = int(experiences.episode_ids[row]), experiences.observations[row].copy()
+        seed, actions = int(experiences.seeds[episode]), done[starts[episode] : row + 1]
+        points.append(Point(seed, int(steps[row]), actions, seen))
     return tuple(points)
 
 
@@ -289,73 +281,38 @@ def find_mistakes(
     settings, alpha, seed
         How many rollouts, the level of the tests, and of what is resampled.
     """
-    found = _find(search, measure, futures, way, greedy, settings=settings, alpha=alpha, seed=seed)
+    numbers, is_exact = np.arange(len(search.decisions)), False
+    if way.futures == "nothing random" and greedy:
+        returns = measure(numbers, search.choices, 0, EXACT_ROLLOUTS)
+        # Networks may give another last bit in another row of their batch, so that continuous actions, and with them
+        # returns, are the same up to rounding only.
+        is_exact = np.allclose(returns, returns[:, :, :1], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
+        if not is_exact:
+            # It takes many more rollouts than was thought, so there are fewer decisions for them.
+            exact, full = EXACT_ROLLOUTS * search.choices.shape[1], _rollouts(search.choices.shape[1], settings)
+            search = search.some(max(1, len(numbers) * exact // full), seed=seed)
+    if way.futures == "cannot be reseeded":
+        found = _in_this_very_game(search, measure(numbers, search.choices, 0, 1))
+    elif is_exact:
+        found = _exact(search, returns, futures, alpha=alpha, seed=seed)
+    else:
+        found = _proven(search, measure, futures, settings=settings, alpha=alpha, seed=seed)
     return replace(
         found,
-        decisions=found.decisions or len(search.decisions),
+        decisions=len(search.decisions),
         branching=way.way or "",
         level=1 - alpha,
         choices=search.experiences.space.action_names,
     )
 
 
-def _find(
-    search: Search,
-    measure: Measure,
-    futures: Futures,
-    way: FoundWay,
-    greedy: bool,
-    *,
-    settings: MistakeSettings,
-    alpha: float,
-    seed: int,
-) -> Mistakes:
-    numbers = np.arange(len(search.decisions))
-    if way.futures == "cannot be reseeded":
-        return _in_this_very_game(search, measure(numbers, search.choices, 0, 1))
-    if way.futures == "nothing random" and greedy:
-        returns = measure(numbers, search.choices, 0, EXACT_ROLLOUTS)
-        if _agree(returns):
-            return _exact(search, returns, futures, alpha=alpha, seed=seed)
-        # It takes many more rollouts than was thought, so there are fewer decisions for them.
-        exact, full = (EXACT_ROLLOUTS * search.choices.shape[1], _rollouts(search.choices.shape[1], settings))
-        return _proven(
-            search.some(max(1, len(numbers) * exact // full), seed=seed),
-            measure,
-            futures,
-            settings=settings,
-            alpha=alpha,
-            seed=seed,
-        )
-    return _proven(search, measure, futures, settings=settings, alpha=alpha, seed=seed)
-
-
-def _agree(returns: NDArray[np.float64]) -> bool:
-    """Whether differently seeded futures are the same.
-
-    Networks may give another last bit in another row of their batch, so that continuous actions, and with them returns,
-    are the same up to rounding only.
-    """
-    return bool(np.allclose(returns, returns[:, :, :1], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True))
-
-
 def _mistake(
-    search: Search, decision: int, better: int, gain: float, interval: tuple[float, float] | None, future: int
+    search: Search, decision: int, better: int, gain: float, interval: tuple[float, float], future: int
 ) -> Mistake:
-    row = int(search.decisions.rows[decision])
-    seen = search.experiences
-    low, high = (None, None) if interval is None else interval
-    return Mistake(
-        row,
-        int(seen.seeds[seen.episode_ids[row]]),
-        int(steps_of(seen)[row]),
-        int(seen.actions[row] if seen.space.is_discrete else seen.actions[row, seen.space.group_of(better)]),
-        better,
-        gain,
-        low,
-        high,
-        future,
-    )
+    row, seen = int(search.decisions.rows[decision]), search.experiences
+    seed, step = int(seen.seeds[seen.episode_ids[row]]), int(steps_of(seen)[row])
+    action = int(seen.actions[row] if seen.space.is_discrete else seen.actions[row, seen.space.group_of(better)])
+    return Mistake(row, seed, step, action, better, gain, *interval, future)
 
 
 def _earliest(search: Search, numbers: NDArray[np.intp], gains: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -427,13 +384,12 @@ def _proven(
     for place in listed.tolist():
         decision, gain = int(raced.numbers[place]), gains[place]
         typical = int(np.abs(raced.differences[place] - gain.mean).argmin())
-        future = futures(int(every[decision]), FINAL + typical, 1)[0]
+        future = futures(int(every[decision]), FINAL_FUTURES + typical, 1)[0]
         mistakes.append(_mistake(search, decision, int(raced.better[place]), gain.mean, gain.interval(level), future))
     headroom = np.where(np.isnan(raced.returns).any(axis=(1, 2)), np.nan, 0.0)
     headroom[raced.numbers] = means
     return Mistakes(
         listed=_largest_first(mistakes),
-        decisions=len(search.decisions),
         proven=len(proven),
         **_figures(search, raced.numbers[proven], means[proven], headroom, alpha=alpha, seed=seed),
     )
@@ -445,17 +401,10 @@ def _exact(search: Search, returns: NDArray[np.float64], futures: Futures, *, al
     largest = gains[np.arange(len(gains)), best]
     # What rounding can make of a return is no gain.
     proven = np.flatnonzero(largest > _ROUNDING * np.maximum(1.0, np.abs(returns[:, 0, 0])))
-    mistakes = [
-        _mistake(
-            search,
-            int(proven[place]),
-            int(search.choices[proven[place], 1 + best[proven[place]]]),
-            float(largest[proven[place]]),
-            (float(largest[proven[place]]),) * 2,
-            futures(int(proven[place]), 0, 1)[0],
-        )
-        for place in _earliest(search, proven, largest[proven]).tolist()
-    ]
+    mistakes = []
+    for decision in proven[_earliest(search, proven, largest[proven])].tolist():
+        better, gain = int(search.choices[decision, 1 + best[decision]]), float(largest[decision])
+        mistakes.append(_mistake(search, decision, better, gain, (gain, gain), futures(decision, 0, 1)[0]))
     headroom = np.where(np.isnan(largest), np.nan, np.maximum(largest, 0.0))
     return Mistakes(
         listed=_largest_first(mistakes),

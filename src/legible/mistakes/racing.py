@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from legible.settings import MOST_ROLLOUTS, MistakeSettings
 
 # Futures of a decision are numbered; each rung has its own.
-SECOND, FINAL = MOST_ROLLOUTS, 2 * MOST_ROLLOUTS
+SECOND_FUTURES, FINAL_FUTURES = MOST_ROLLOUTS, 2 * MOST_ROLLOUTS
 # How far from zero, in standard errors, the best gain must be for the second rung and for the last.
-PROMISING, VERY_PROMISING = 1.0, 2.5
+SECOND_RUNG_Z, LAST_RUNG_Z = 1.0, 2.5
 # The share of the decisions that may enter the second rung, and the last.
 SECOND_SHARE, FINAL_SHARE = 0.25, 0.1
 FEWEST_IN_RUNG = 20
@@ -84,18 +84,18 @@ def race(measure: Measure, choices: NDArray[np.int64], settings: MistakeSettings
     every = np.arange(len(choices))
     first = measure(every, choices, 0, settings.rollouts)
     gains = first[:, 1:] - first[:, :1]
-    promising = _best(_standing(gains), PROMISING, SECOND_SHARE)
+    promising = _best(_standing(gains), SECOND_RUNG_Z, SECOND_SHARE)
     best = np.argsort(-np.nan_to_num(gains[promising].mean(axis=2), nan=-np.inf), axis=1, kind="stable")
     chosen = 1 + best[:, :OTHERS_IN_SECOND]
     some = np.hstack([choices[promising, :1], np.take_along_axis(choices[promising], chosen, axis=1)])
-    second = measure(promising, some, SECOND, settings.second_rollouts)
+    second = measure(promising, some, SECOND_FUTURES, settings.second_rollouts)
     before = np.take_along_axis(gains[promising], chosen[:, :, None] - 1, axis=1)
     together = np.concatenate([before, second[:, 1:] - second[:, :1]], axis=2)
-    kept = _best(_standing(together), VERY_PROMISING, FINAL_SHARE, of=len(choices))
+    kept = _best(_standing(together), LAST_RUNG_Z, FINAL_SHARE, of=len(choices))
     column = np.nan_to_num(together[kept].mean(axis=2), nan=-np.inf).argmax(axis=1)
     better = some[kept, 1 + column]
     numbers = promising[kept]
-    last = measure(numbers, np.stack([some[kept, 0], better], axis=1), FINAL, settings.final_rollouts)
+    last = measure(numbers, np.stack([some[kept, 0], better], axis=1), FINAL_FUTURES, settings.final_rollouts)
     differences = last[:, 1] - last[:, 0]
     well = ~np.isnan(differences).any(axis=1)
     return Race(first, numbers[well], better[well], differences[well])

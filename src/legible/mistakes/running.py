@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.engines import Engine, Failed, UnitFailedError
-from legible.evaluation import FailureLimit
-from legible.evaluation.failures import FailedEpisode, is_of_episode, reason_of
+from legible.engines import Engine
 from legible.evaluation.units import choices_content
 from legible.mistakes.rollouts import Rollouts, RolloutSetup, RolloutUnit, play_rollouts
 from legible.play import Point, stage_seeds
+from legible.play.failures import FailureLimit
+from legible.play.runner import Pieces, run_apart
 from legible.play.stages import FUTURES
 
 Store = MutableMapping[str, Rollouts]
@@ -87,9 +87,10 @@ class RolloutRunner:
         if not len(numbers):
             return np.empty((0, choices.shape[1], count))
         size = max(1, ROLLOUTS_PER_SLOT * self._setup.play.batch // (choices.shape[1] * count))
-        units = [
-            self._unit(numbers[i : i + size], choices[i : i + size], first, count) for i in range(0, len(numbers), size)
-        ]
+        seeds = np.array([self.futures(number, first, count) for number in numbers.tolist()], np.int64)
+        points = [self._points[number] for number in numbers.tolist()]
+        cuts = [slice(i, i + size) for i in range(0, len(numbers), size)]
+        units = [RolloutUnit(tuple(points[cut]), choices[cut], seeds[cut]) for cut in cuts]
         self._failures.expect(len(numbers))
         self._expect(sum(len(unit) for unit in units))
         return np.concatenate([rollouts.returns for rollouts in self._run(units)])
@@ -98,48 +99,35 @@ class RolloutRunner:
         """Return the seeds of some futures of a decision."""
         return stage_seeds(self._seed, STAGE, number * FUTURES + first, count)
 
-    def _unit(self, numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int) -> RolloutUnit:
-        seeds = np.array([self.futures(number, first, count) for number in numbers.tolist()], np.int64)
-        return RolloutUnit(tuple(self._points[i] for i in numbers.tolist()), choices, seeds)
-
     def _run(self, units: list[RolloutUnit]) -> list[Rollouts]:
         keys = [self._key(unit) for unit in units]
         missing = [i for i, key in enumerate(keys) if key not in self._store]
         self._tell(sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing))
-        broken: list[int] = []
-        for outcome in self._engine.run(
-            play_rollouts, self._setup, [units[i] for i in missing], time_limit=self._time_limit
+        for number, parts in run_apart(
+            play_rollouts,
+            self._setup,
+            [units[i] for i in missing],
+            cut=self._by_decision,
+            engine=self._engine,
+            time_limit=self._time_limit,
+            failures=self._failures,
+            problem="rollouts failed",
         ):
-            i = missing[outcome.index]
-            if not isinstance(outcome, Failed):
-                self._store[keys[i]] = outcome.result
-                self._tell(len(units[i]))
-            elif is_of_episode(outcome):
-                broken.append(i)
-            else:
-                raise UnitFailedError(f"rollouts failed: {reason_of(outcome)}.")
-        for i in sorted(broken):
-            self._store[keys[i]] = self._one_by_one(units[i])
-            self._tell(len(units[i]))
+            key, unit = keys[missing[number]], units[missing[number]]
+            shape = (1, unit.choices.shape[1], unit.seeds.shape[1])
+            nothing = Rollouts(np.full(shape, np.nan), np.zeros(shape, np.int64))  # of a decision that failed again
+            returns, steps = zip(*(nothing if part is None else part for part in parts), strict=True)
+            self._store[key] = Rollouts(np.concatenate(returns), np.concatenate(steps))
+            self._tell(len(unit))
         found = [self._store[key] for key in keys]
         for unit, rollouts in zip(units, found, strict=True):
             self.steps_played += self._steps(unit, rollouts)
         return found
 
-    def _one_by_one(self, unit: RolloutUnit) -> Rollouts:
-        """Play the decisions of a unit that failed each by itself; those that fail again have no returns."""
-        lone = [
-            RolloutUnit((point,), unit.choices[i : i + 1], unit.seeds[i : i + 1]) for i, point in enumerate(unit.points)
-        ]
-        shape = (len(lone), unit.choices.shape[1], unit.seeds.shape[1])
-        returns, steps = np.full(shape, np.nan), np.zeros(shape, np.int64)
-        for outcome in self._engine.run(play_rollouts, self._setup, lone, time_limit=self._time_limit):
-            if isinstance(outcome, Failed):
-                seed = lone[outcome.index].points[0].seed
-                self._failures.add(FailedEpisode(guided=False, seed=seed, error=reason_of(outcome)))
-            else:
-                returns[outcome.index], steps[outcome.index] = outcome.result.returns[0], outcome.result.steps[0]
-        return Rollouts(returns, steps)
+    def _by_decision(self, unit: RolloutUnit) -> Pieces[RolloutSetup, RolloutUnit]:
+        cuts = [slice(i, i + 1) for i in range(len(unit.points))]
+        lone = [RolloutUnit(unit.points[cut], unit.choices[cut], unit.seeds[cut]) for cut in cuts]
+        return Pieces(self._setup, lone, [point.seed for point in unit.points])
 
     def _steps(self, unit: RolloutUnit, rollouts: Rollouts) -> int:
         before = np.array([point.step for point in unit.points])

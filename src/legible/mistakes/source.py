@@ -23,16 +23,16 @@ from legible.hypotheses import DecisionGains, Hypotheses, SourceInput, generalis
 from legible.relations import MetamorphicRelation, map_states
 from legible.rules import CompiledRules, Condition, Rule, RuleSet
 
-# A choice is better, or worse, where its gain is so many standard errors from zero.
-BETTER = 1.5
-# What is at stake counts up to so many times the median.
+# A choice is better, or worse, where its gain is this many standard errors from zero.
+BETTER_Z = 1.5
+# What is at stake counts up to this many times the median.
 MOST_WEIGHT = 8
 FOLDS = 2
 FEWEST_EXAMPLES = 5
 MOST_RULE_SETS = 20
 RESTARTS = 3
-# A rule set is tested if guidance with it is so many standard errors above zero at decisions that were held out.
-LEAST_WORTH = 0.5
+# A rule set is tested if guidance with it is this many standard errors above zero at decisions that were held out.
+LEAST_HELD_OUT_Z = 0.5
 
 
 def mistakes(known: SourceInput) -> Hypotheses:
@@ -69,21 +69,20 @@ def learn_from_decisions(
     folds = decisions.episodes % FOLDS
     found: dict[frozenset[Rule], tuple[float, RuleSet]] = {}
     for fold in range(FOLDS):
-        learning, judging = _some(decisions, folds != fold), _some(decisions, folds == fold)
+        learning, judging = (
+            DecisionGains(*(column[rows] for column in vars(decisions).values()))
+            for rows in (folds != fold, folds == fold)
+        )
         for choice in _representatives(len(space.actions), relations):
             for polarity in ("+", "-"):
                 examples = _with_images(learning, space, relations, choice, polarity)
                 for rule_set in generalised(_rules(examples, space, choice, polarity, seed), relations):
                     worth = _worth(rule_set, judging, space)
                     key = frozenset(rule_set.rules)
-                    if worth > LEAST_WORTH and (key not in found or worth > found[key][0]):
+                    if worth > LEAST_HELD_OUT_Z and (key not in found or worth > found[key][0]):
                         found[key] = worth, rule_set
     ordered = sorted(found.values(), key=lambda entry: -entry[0])
     return [rule_set for _, rule_set in ordered[:MOST_RULE_SETS]]
-
-
-def _some(decisions: DecisionGains, rows: NDArray[np.bool_]) -> DecisionGains:
-    return DecisionGains(*(column[rows] for column in vars(decisions).values()))
 
 
 def _representatives(n: int, relations: Sequence[MetamorphicRelation]) -> list[int]:
@@ -97,18 +96,15 @@ def _representatives(n: int, relations: Sequence[MetamorphicRelation]) -> list[i
 
 def _examples(decisions: DecisionGains, space: FeatureSpace, choice: int, polarity: str) -> _Examples:
     """Where a rule about a choice shall trigger, and where not; decisions that say nothing are left out."""
-    taken = decisions.taken[:, space.group_of(choice)] == choice
-    standing = decisions.gains / np.maximum(decisions.errors, 1e-12)
     if polarity == "+":
         column = decisions.choices == choice
         row = np.flatnonzero(column.any(axis=1))
         place = column[row].argmax(axis=1)
-        gain, stands = decisions.gains[row, place], standing[row, place]
     else:
-        row = np.flatnonzero(taken)
+        row = np.flatnonzero(decisions.taken[:, space.group_of(choice)] == choice)
         place = decisions.gains[row].argmax(axis=1)
-        gain, stands = decisions.gains[row, place], standing[row, place]
-    better = (gain > 0) & (stands > BETTER)
+    gain = decisions.gains[row, place]
+    better = (gain > 0) & (gain / np.maximum(decisions.errors[row, place], 1e-12) > BETTER_Z)
     return _Examples(decisions.observations[row], better, np.where(better, gain, np.maximum(-gain, 0.0)))
 
 

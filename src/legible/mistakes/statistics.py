@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from legible.evaluation.statistics import benjamini_hochberg
+
 RESAMPLES = 2000
 _SAME_DIGITS = 9
 
@@ -93,7 +95,7 @@ def false_coverage(
     The numbers of all that are proven, of those that are listed, and the level.
     """
     m = len(p_values)
-    proven = _benjamini_hochberg(p_values, alpha)
+    proven = np.flatnonzero(benjamini_hochberg(p_values) <= alpha)
     limit = np.inf
     while True:
         listed = choose(proven[p_values[proven] <= limit])
@@ -101,12 +103,6 @@ def false_coverage(
         if not len(listed) or (p_values[listed] <= threshold).all():
             return proven, listed, 1 - threshold
         limit = min(threshold, np.nextafter(limit, 0))
-
-
-def _benjamini_hochberg(p_values: NDArray[np.float64], alpha: float) -> NDArray[np.intp]:
-    if not len(p_values):
-        return np.empty(0, np.intp)
-    return np.flatnonzero(stats.false_discovery_control(p_values) <= alpha)
 
 
 @dataclass(frozen=True)

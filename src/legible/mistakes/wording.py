@@ -17,7 +17,7 @@ from legible.play import Experiences
 from legible.rules import gerund, third_person
 
 # A value is unusual if at most this share of all states has it, or one as far out.
-RARE = 0.05
+RARE_SHARE = 0.05
 MOST_UNUSUAL = 3
 
 
@@ -61,7 +61,7 @@ def unusual_features(experiences: Experiences, row: int) -> tuple[Unusual, ...]:
         else:
             candidates = [("low", float((column <= here[i]).mean())), ("high", float((column >= here[i]).mean()))]
         side, share = min(candidates, key=lambda one: one[1])
-        if share <= RARE:
+        if share <= RARE_SHARE:
             found.append(Unusual(i, float(here[i]), share, side))
     return tuple(sorted(found, key=lambda one: (one.share, one.feature))[:MOST_UNUSUAL])
 

@@ -11,6 +11,7 @@
 - `row_policy`: policies in environments that show rows of features.
 - `trained_environments`: the environment as a policy was trained in it.
 - `stages`: the stages of a study that play episodes, each with seeds of its own.
+- `failures`: episodes that fail, and how many a stage may have; `runner`: units whose episodes may fail.
 """
 
 from __future__ import annotations

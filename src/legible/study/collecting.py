@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from legible.engines import Engine, Failed, UnitFailedError
-from legible.evaluation import FailureLimit
-from legible.evaluation.failures import FailedEpisode, is_of_episode, reason_of
+from legible.engines import UnitFailedError
 from legible.play import Experiences, stage_seeds, with_fixed_rows
-from legible.play.experiences import Columns, ExperienceSetup, collect_unit, describe_features, join_experiences
+from legible.play.experiences import ExperienceSetup, collect_unit, describe_features, join_experiences
+from legible.play.failures import FailedEpisode, FailureLimit
+from legible.play.runner import Pieces, run_apart
 from legible.study.running import ProgressCount
 
 if TYPE_CHECKING:
@@ -46,8 +45,7 @@ def collect_in_units(
     folder
         Where units are kept until all are there; by default a folder of the study with the name of the stage.
     """
-    settings, engine, key = study.settings, study.engine, study.key
-    unit_episodes, time_limit = settings.play.unit_episodes, settings.time_limit or None
+    settings, key, unit_episodes = study.settings, study.key, study.settings.play.unit_episodes
     seeds = stage_seeds(study.seed, seeds_of or stage, 0, episodes or settings.episodes)
     folder = folder or study.folder / stage
     units = [tuple(seeds[i : i + unit_episodes]) for i in range(0, len(seeds), unit_episodes)]
@@ -61,41 +59,30 @@ def collect_in_units(
     for i in sorted(set(range(len(parts))) - set(missing)):
         left = set(Experiences.load(parts[i], key).seeds.tolist())
         failures.add(*(FailedEpisode(guided=False, seed=s, error="failed before") for s in units[i] if s not in left))
-    broken: list[int] = []
-    for outcome in engine.run(collect_unit, setup, [units[i] for i in missing], time_limit=time_limit):
-        i = missing[outcome.index]
-        if isinstance(outcome, Failed):
-            if not is_of_episode(outcome):
-                raise UnitFailedError(f"experiences cannot be collected: {reason_of(outcome)}.")
-            broken.append(i)
-        else:
-            join_experiences([outcome.result], space).save(parts[i], key)
-            count.add(len(units[i]))
-    for i in sorted(broken):
-        join_experiences(_collect_alone(setup, units[i], engine, time_limit, failures), space).save(parts[i], key)
+
+    def by_episode(unit: tuple[int, ...]) -> Pieces[ExperienceSetup, tuple[int, ...]]:
+        alone = replace(setup, policy=with_fixed_rows(setup.policy, min(setup.batch, len(unit))))
+        return Pieces(alone, [(seed,) for seed in unit], unit)
+
+    for number, results in run_apart(
+        collect_unit,
+        setup,
+        [units[i] for i in missing],
+        cut=by_episode,
+        engine=study.engine,
+        time_limit=settings.time_limit or None,
+        failures=failures,
+        problem="experiences cannot be collected",
+    ):
+        i, columns = missing[number], [one for one in results if one is not None]
+        if not columns:
+            raise UnitFailedError(
+                f"experiences cannot be collected: all {len(units[i])} episodes of a unit of work failed."
+            )
+        join_experiences(columns, space).save(parts[i], key)
         count.add(len(units[i]))
     found = join_experiences([Experiences.load(part, key) for part in parts], space)
     for part in parts:
         part.unlink()
     folder.rmdir()
     return found.with_guessed_kinds() if guess else found
-
-
-def _collect_alone(
-    setup: ExperienceSetup,
-    seeds: Sequence[int],
-    engine: Engine,
-    time_limit: float | None,
-    failures: FailureLimit,
-) -> list[Columns]:
-    """Play the episodes of a unit that failed one by one; returns those that do not fail."""
-    alone = replace(setup, policy=with_fixed_rows(setup.policy, min(setup.batch, len(seeds))))
-    found: dict[int, Columns] = {}
-    for outcome in engine.run(collect_unit, alone, [(seed,) for seed in seeds], time_limit=time_limit):
-        if isinstance(outcome, Failed):
-            failures.add(FailedEpisode(guided=False, seed=seeds[outcome.index], error=reason_of(outcome)))
-        else:
-            found[outcome.index] = outcome.result
-    if not found:
-        raise UnitFailedError(f"experiences cannot be collected: all {len(seeds)} episodes of a unit of work failed.")
-    return [found[i] for i in sorted(found)]
