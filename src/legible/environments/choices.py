@@ -55,16 +55,13 @@ def default_choices(
     for part, (words, size) in enumerate(zip(part_names, sizes, strict=True)):
         name = re.sub(r"\W+", "_", words)
         groups.append(ActionGroup(name, len(actions), size, _bounds(space, part)))
-        for choice in _choice_names(space, size):
+        names: Sequence[str] = [str(value) for value in range(size)]
+        if isinstance(space, (spaces.Box, spaces.MultiBinary)):
+            names = REGION_NAMES if isinstance(space, spaces.Box) else ("off", "on")
+        for choice in names:
             to = f"to {choice}" if isinstance(space, spaces.MultiDiscrete) else choice
             actions.append(Action(f"{name}.{choice}", f"set {words} {to}"))
     return tuple(actions), tuple(groups)
-
-
-def _choice_names(space: spaces.Space[Any], size: int) -> Sequence[str]:
-    if isinstance(space, spaces.Box):
-        return REGION_NAMES
-    return ("off", "on") if isinstance(space, spaces.MultiBinary) else [str(value) for value in range(size)]
 
 
 def _bounds(space: spaces.Space[Any], part: int) -> Regions | None:
@@ -97,23 +94,20 @@ def fit_choices(named: FeatureSpace, space: spaces.Space[Any], source: str) -> F
         )
     fitted = []
     for part, group in enumerate(named.groups):
-        if sizes:
-            _check_size(group, sizes[part], source)
-            fitted.append(group)
-        else:
+        if not sizes:
             fitted.append(_fit_regions(group, _bounds(space, part), source))
+            continue
+        if group.regions is not None:
+            raise UnfitEnvironmentError(
+                f"{source} gives regions of group {group.name!r}, but it has whole numbers; name its {sizes[part]} "
+                "values."
+            )
+        if group.count != sizes[part]:
+            raise UnfitEnvironmentError(
+                f"{source} names {group.count} choices of group {group.name!r}, but the environment has {sizes[part]}."
+            )
+        fitted.append(group)
     return replace(named, groups=tuple(fitted))
-
-
-def _check_size(group: ActionGroup, size: int, source: str) -> None:
-    if group.regions is not None:
-        raise UnfitEnvironmentError(
-            f"{source} gives regions of group {group.name!r}, but it has whole numbers; name its {size} values."
-        )
-    if group.count != size:
-        raise UnfitEnvironmentError(
-            f"{source} names {group.count} choices of group {group.name!r}, but the environment has {size}."
-        )
 
 
 def _fit_regions(group: ActionGroup, bounds: Regions | None, source: str) -> ActionGroup:

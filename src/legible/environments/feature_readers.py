@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -138,7 +138,8 @@ class EntryReader(FeatureReader):
             )
         ordered = [key for key in arrays if key in taken]
         text = f"entries:{','.join(chosen)}" if chosen else "entries"
-        described = tuple((key, tuple(arrays[key].shape or ()), _is_whole(arrays[key])) for key in ordered)
+        whole = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+        described = tuple((key, tuple(arrays[key].shape or ()), isinstance(arrays[key], whole)) for key in ordered)
         return cls(described, ordered == list(arrays), text)
 
     @property
@@ -152,7 +153,7 @@ class EntryReader(FeatureReader):
         found = []
         for key, shape, whole in self.entries:
             kind: Kind = "categorical" if whole else "numeric"
-            found += [Feature(name, kind) for name in _places(_as_name(key), shape)]
+            found += [Feature(".".join([_as_name(key), *map(str, place)]), kind) for place in np.ndindex(*shape)]
         return tuple(found)
 
     def read(self, observation: Any, info: Mapping[str, Any], env: Env | None) -> Row:  # noqa: ARG002
@@ -351,15 +352,6 @@ def _as_name(key: str) -> str:
     """A key as a name that rules can hold."""
     plain = "".join(letter if letter.isalnum() or letter in "_.-" else "_" for letter in str(key))
     return plain if plain[:1].isalpha() or plain[:1] == "_" else f"_{plain}"
-
-
-def _places(name: str, shape: tuple[int, ...]) -> Iterator[str]:
-    for place in np.ndindex(*shape):
-        yield ".".join([name, *map(str, place)])
-
-
-def _is_whole(space: spaces.Space[Any]) -> bool:
-    return isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary))
 
 
 # --- Observations of any space as rows of numbers ---------------------------------------------------------------------

@@ -105,20 +105,18 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
         return _with_derived(resolve_names(env), given, source, env)
     if given is not None:
         return _checked(given, source, encoder, env)
-    own = _stacked(env, encoder.width) or _own(env)
-    if own is not None:
+    own = _stacked(env, encoder.width)
+    if own is None and env.has_wrapper_attr("feature_space"):
+        own = env.get_wrapper_attr("feature_space")
+    if isinstance(own, FeatureSpace):
         return _checked(own, ENVIRONMENT, encoder, env)
     shipped = shipped_features(env)
     fitting = None if shipped is None or len(shipped) != encoder.width else _fitting(shipped, env)
     if fitting is not None:
         return NamedSpace(fitting, SHIPPED)
-    return NamedSpace(_numbered(encoder, env), NOBODY)
-
-
-def _own(env: Env) -> FeatureSpace | None:
-    """Names that the environment, or a wrapper, has itself."""
-    own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
-    return own if isinstance(own, FeatureSpace) else None
+    kind: Kind = "categorical" if encoder.categorical else "numeric"
+    features = tuple(Feature(f.name, kind) for f in FeatureSpace.unnamed(encoder.width, 0).features)
+    return NamedSpace(FeatureSpace(features, **_own_choices(env)), NOBODY)
 
 
 def _stacked(env: Env, width: int) -> FeatureSpace | None:
@@ -254,9 +252,3 @@ def _part_names(env: Env) -> Sequence[str] | None:
     if names is None and env.spec is not None:
         names = _PARTS.get(env.spec.id.rpartition("-v")[0])
     return names
-
-
-def _numbered(encoder: ObservationEncoder, env: Env) -> FeatureSpace:
-    kind: Kind = "categorical" if encoder.categorical else "numeric"
-    features = tuple(Feature(f.name, kind) for f in FeatureSpace.unnamed(encoder.width, 0).features)
-    return FeatureSpace(features, **_own_choices(env))

@@ -150,7 +150,7 @@ class _Family:
                 if self.symmetric and cuts != flipped:
                     raise FeatureError(
                         f"group {self.groups[number].name!r}: a relation mirrors it, but its regions, cut at "
-                        f"{_listed(cuts)}, are no mirror images of each other."
+                        f"{', '.join(f'{cut:g}' for cut in cuts)}, are no mirror images of each other."
                     )
         if len(found) > 1:
             one, other = list(found.values())[:2]
@@ -158,13 +158,15 @@ class _Family:
         return next(iter(found), None)
 
 
-def _listed(cuts: Sequence[float]) -> str:
-    return ", ".join(f"{cut:g}" for cut in cuts)
-
-
 def _families(groups: Sequence[ActionGroup], members: Sequence[int], links: Iterable[GroupLink]) -> list[_Family]:
     """Put together what links connect."""
-    known = [link for link in links if link.group in members and link.image in members and _alike(groups, link)]
+    known = []
+    for link in links:
+        one, other = groups[link.group].regions, groups[link.image].regions
+        if link.group in members and link.image in members and one is not None and other is not None:
+            counts = groups[link.group].count, groups[link.image].count
+            if (counts[0], one.low, one.high) == (counts[1], other.low, other.high):
+                known.append(link)
     families: list[_Family] = []
     left = list(members)
     while left:
@@ -184,21 +186,14 @@ def _families(groups: Sequence[ActionGroup], members: Sequence[int], links: Iter
     return families
 
 
-def _alike(groups: Sequence[ActionGroup], link: GroupLink) -> bool:
-    one, other = groups[link.group], groups[link.image]
-    if one.regions is None or other.regions is None:
-        return False
-    return (one.count, one.regions.low, one.regions.high) == (other.count, other.regions.low, other.regions.high)
-
-
 def _cut_frame(family: _Family, values: Values) -> _Cut:
     """Cut the first group of a family."""
     given = family.given_cuts()
     if given is not None:
         cuts = list(given)
         if family.symmetric:
-            centre = family.twice_centre / 2
-            inner, upper = [cut for cut in cuts if cut == centre], [cut for cut in cuts if cut > centre]
+            middle = family.twice_centre / 2
+            inner, upper = [cut for cut in cuts if cut == middle], [cut for cut in cuts if cut > middle]
             cuts = _both_sides(inner, upper, family.twice_centre)
     elif family.symmetric:
         cuts = _symmetric_cuts(family, values)
@@ -206,7 +201,12 @@ def _cut_frame(family: _Family, values: Values) -> _Cut:
         shares = [k / family.count for k in range(1, family.count)]
         cuts = _quantile_cuts(values, shares, _step(family, values)) or _equal_pieces(family, values)
     kept = [i for i in range(len(cuts) + 1) if i == 0 or i == len(cuts) or cuts[i - 1] < cuts[i]]
-    regions = replace(family.bounds, cuts=tuple(sorted(set(cuts))), typical=(), spread=_spread(family, values))
+    centre = family.twice_centre / 2 if family.symmetric else values.mean(dtype=np.float64) if values.size else 0.0
+    spread = float(np.sqrt(np.mean((values.astype(np.float64) - centre) ** 2))) if values.size else 0.0
+    if not spread > 0:
+        width = family.bounds.high - family.bounds.low
+        spread = width / family.count if np.isfinite(width) else 1.0
+    regions = replace(family.bounds, cuts=tuple(sorted(set(cuts))), typical=(), spread=spread)
     return _Cut(replace(regions, typical=_typical(family, regions, values)), tuple(kept), family.count)
 
 
@@ -228,13 +228,11 @@ def _quantile_cuts(values: Values, shares: Sequence[float], step: float) -> list
         return []
     passed = (ends + 1) / values.size
     chosen = [int(ends[np.abs(passed - share).argmin()]) for share in shares]
-    return [_midway(ordered[last], ordered[last + 1]) for last in chosen]
-
-
-def _midway(one: np.float32, other: np.float32) -> float:
-    """A cut between two values: the first lies below it or at it, the second above it."""
-    middle = np.float32((float(one) + float(other)) / 2)
-    return float(middle if middle < other else one)
+    cuts = []
+    for one, other in ((ordered[last], ordered[last + 1]) for last in chosen):
+        middle = np.float32((float(one) + float(other)) / 2)
+        cuts.append(float(middle if middle < other else one))  # one lies below it or at it, the other above it
+    return cuts
 
 
 def _symmetric_cuts(family: _Family, values: Values) -> list[float]:
@@ -273,28 +271,19 @@ def _equal_pieces(family: _Family, values: Values) -> list[float]:
     return [float(np.float32(cut)) for cut in np.linspace(low, high, family.count + 1)[1:-1]]
 
 
-def _spread(family: _Family, values: Values) -> float:
-    centre = family.twice_centre / 2 if family.symmetric else values.mean(dtype=np.float64) if values.size else 0.0
-    found = float(np.sqrt(np.mean((values.astype(np.float64) - centre) ** 2))) if values.size else 0.0
-    width = family.bounds.high - family.bounds.low
-    return found if found > 0 else width / family.count if np.isfinite(width) else 1.0
-
-
 def _typical(family: _Family, regions: Regions, values: Values) -> tuple[float, ...]:
     """The median of the actions in every region, mirrored ones among them; the middle of one that was never visited."""
     count = len(regions.cuts or ()) + 1
     twice = np.float32(family.twice_centre)
     pooled = np.concatenate([values, twice - values]) if family.symmetric else values
     places = regions.region_of(pooled)
-    found = [_median(pooled[places == k]) if (places == k).any() else regions.middle(k) for k in range(count)]
+    found = []
+    for k in range(count):
+        inside = np.sort(pooled[places == k])  # the lower median is something that was really done
+        found.append(float(inside[(inside.size - 1) // 2]) + 0.0 if inside.size else regions.middle(k))
     if family.symmetric:
         for k in range(count // 2):
             found[k] = float(twice) - found[count - 1 - k] + 0.0
         if count % 2:
             found[count // 2] = float(twice) / 2
     return tuple(found)
-
-
-def _median(values: Values) -> float:
-    """The lower median: something that was really done."""
-    return float(np.sort(values)[(values.size - 1) // 2]) + 0.0

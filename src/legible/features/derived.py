@@ -97,7 +97,10 @@ class DerivedFeatures:
         width, found = len(parts), []
         for name, text in derived.items():
             expression = parse_expression(text, _called(name), constants=constants, first=width)
-            _check_names(name, expression, known, constants)
+            for used in expression.names:
+                if used not in known:
+                    hint = did_you_mean(used, [*known, *constants])
+                    raise FeatureError(f"{_called(name)} = {text!r}: there is no feature called {used!r}.{hint}")
             width += expression.memory
             found.append(expression)
         return cls(
@@ -138,31 +141,21 @@ class DerivedFeatures:
         step = Step(values, memory, fresh)
         derived = np.empty((len(columns), len(self.names)), np.float32)
         for i in self.order:
-            values[self.names[i]] = derived[:, i] = self._values(i, step)
+            what = f"{_called(self.names[i])} = {self.expressions[i].text!r}"
+            try:
+                with np.errstate(all="ignore"):
+                    found = self.expressions[i].evaluate(step).astype(np.float32)
+            except FeatureError as error:
+                raise FeatureError(f"{what} {error}.") from None
+            if not np.isfinite(found).all():
+                bad = found[int(np.argmin(np.isfinite(found)))]
+                raise FeatureError(f"{what} is {bad}; it must be a finite number.")
+            values[self.names[i]] = derived[:, i] = found.astype(np.float64)
         return derived
-
-    def _values(self, i: int, step: Step) -> Values:
-        expression = self.expressions[i]
-        try:
-            with np.errstate(all="ignore"):
-                found = expression.evaluate(step).astype(np.float32)
-        except FeatureError as error:
-            raise FeatureError(f"{_called(self.names[i])} = {expression.text!r} {error}.") from None
-        if not np.isfinite(found).all():
-            bad = found[int(np.argmin(np.isfinite(found)))]
-            raise FeatureError(f"{_called(self.names[i])} = {expression.text!r} is {bad}; it must be a finite number.")
-        return found.astype(np.float64)
 
 
 def _called(name: str) -> str:
     return f"derived feature {name!r}"
-
-
-def _check_names(name: str, expression: Expression, known: set[str], constants: Mapping[str, float]) -> None:
-    for used in expression.names:
-        if used not in known:
-            hint = did_you_mean(used, [*known, *constants])
-            raise FeatureError(f"{_called(name)} = {expression.text!r}: there is no feature called {used!r}.{hint}")
 
 
 def _order(derived: Mapping[str, Expression], parts: Mapping[str, float]) -> tuple[int, ...]:

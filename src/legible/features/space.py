@@ -152,27 +152,21 @@ class FeatureSpace:
     groups: tuple[ActionGroup, ...] = ()
 
     def __post_init__(self) -> None:
-        self._check_groups()
-        self._check_derived()
-        for what, names in (("feature", self.names), ("action", self.action_names)):
-            twice = sorted(name for name, times in Counter(names).items() if times > 1)
-            if twice:
-                raise FeatureError(f"{what} name {twice[0]!r} is used for more than one {what}; names must differ.")
-
-    def _check_derived(self) -> None:
-        known = [not feature.expression for feature in self.features]
-        if known != sorted(known, reverse=True):
-            raise FeatureError("derived features must come after all features of the observation.")
-
-    def _check_groups(self) -> None:
         if not self.groups:
             object.__setattr__(self, "groups", (ActionGroup("", 0, len(self.actions)),))
         ends = np.cumsum([0, *(group.count for group in self.groups)]).tolist()
         if [group.first for group in self.groups] != ends[:-1] or ends[-1] != len(self.actions):
             raise FeatureError(f"groups must hold {len(self.actions)} choices one after the other, got {self.groups}.")
-        names = Counter(group.name for group in self.groups)
-        if max(names.values()) > 1 or (len(names) > 1 and "" in names):
-            raise FeatureError(f"groups need different names, got {', '.join(map(repr, names.elements()))}.")
+        groups = Counter(group.name for group in self.groups)
+        if max(groups.values()) > 1 or (len(groups) > 1 and "" in groups):
+            raise FeatureError(f"groups need different names, got {', '.join(map(repr, groups.elements()))}.")
+        known = [not feature.expression for feature in self.features]
+        if known != sorted(known, reverse=True):
+            raise FeatureError("derived features must come after all features of the observation.")
+        for what, names in (("feature", self.names), ("action", self.action_names)):
+            twice = sorted(name for name, times in Counter(names).items() if times > 1)
+            if twice:
+                raise FeatureError(f"{what} name {twice[0]!r} is used for more than one {what}; names must differ.")
 
     @classmethod
     def of(cls, names: Iterable[str], actions: Iterable[str] = (), kind: Kind = "numeric") -> FeatureSpace:
@@ -215,18 +209,10 @@ class FeatureSpace:
         """The derived features, ready to be computed; None where there are none."""
         if self.n_own == len(self):
             return None
-        return DerivedFeatures.of(
-            self.names[: self.n_own],
-            {feature.name: feature.expression for feature in self.features[self.n_own :]},
-            self.action_names,
-            self._action_parts,
-        )
-
-    @property
-    def _action_parts(self) -> dict[str, float] | None:
-        if self.is_discrete:
-            return None
-        return {f"{LAST_ACTION}.{g.name}": NO_ACTION if g.regions is None else 0.0 for g in self.groups}
+        expressions = {feature.name: feature.expression for feature in self.features[self.n_own :]}
+        parts = {f"{LAST_ACTION}.{g.name}": NO_ACTION if g.regions is None else 0.0 for g in self.groups}
+        own = self.names[: self.n_own]
+        return DerivedFeatures.of(own, expressions, self.action_names, None if self.is_discrete else parts)
 
     @property
     def is_discrete(self) -> bool:
@@ -282,12 +268,15 @@ class FeatureSpace:
 
     def guess_kinds(self, observations: ArrayLike) -> FeatureSpace:
         """Call a feature categorical when all its values are whole numbers and there are few of them."""
-        columns = self.check(observations).T[: self.n_own]
-        guessed = (_looks_categorical(column) for column in columns)
-        kinds: dict[str, Kind] = {
-            name: "categorical" if yes else "numeric" for name, yes in zip(self.own.names, guessed, strict=True)
-        }
-        return self.with_kinds(kinds | self._kinds_before(kinds))
+        kinds: dict[str, Kind] = {}
+        for name, column in zip(self.own.names, self.check(observations).T[: self.n_own], strict=True):
+            values = np.unique(column)
+            few_whole = len(values) <= GUESSED_CATEGORIES and np.equal(values, np.round(values)).all()
+            kinds[name] = "categorical" if few_whole else "numeric"
+        if self.derived is not None:  # some are earlier values of other features
+            derived = zip(self.derived.names, self.derived.expressions, strict=True)
+            kinds |= {name: kinds[expression.same_as] for name, expression in derived if expression.same_as in kinds}
+        return self.with_kinds(kinds)
 
     def with_derived_words(self) -> FeatureSpace:
         """Return the same space with the kinds and words of derived features that follow from the others.
@@ -308,13 +297,6 @@ class FeatureSpace:
             values = feature.values if told else derived_words(expression, feature.name, self.actions)
             found[i] = replace(feature, kind=kind, values=values)
         return replace(self, features=tuple(found))
-
-    def _kinds_before(self, kinds: Mapping[str, Kind]) -> dict[str, Kind]:
-        """The kinds of derived features that are earlier values of features of some kinds."""
-        if self.derived is None:
-            return {}
-        same = zip(self.derived.names, self.derived.expressions, strict=True)
-        return {name: kinds[expression.same_as] for name, expression in same if expression.same_as in kinds}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON or TOML; `from_dict` reads it back."""
@@ -424,8 +406,3 @@ def _flattened(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str
             yield from _flattened(item, f"{before}{name}.")
         else:
             yield f"{before}{name}", item if isinstance(item, Mapping) else str(item)
-
-
-def _looks_categorical(column: NDArray[np.float32]) -> bool:
-    values = np.unique(column)
-    return bool(len(values) <= GUESSED_CATEGORIES and np.equal(values, np.round(values)).all())
