@@ -173,6 +173,8 @@ class BatchSlots(_SlotArrays):
 class _EnvironmentSlots(_SlotArrays, ABC):
     """Slots made of single environments; idle ones rest."""
 
+    action_space: spaces.Space[Any]
+
     def __init__(self, envs: Sequence[Env], width: int, n_actions: int, cost_name: str) -> None:
         if len({id(env) for env in envs}) < len(envs):
             raise UnfitEnvironmentError("the factory made the same environment twice; every slot needs its own.")
@@ -210,10 +212,6 @@ class _EnvironmentSlots(_SlotArrays, ABC):
     def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:
         """Put what was seen into the rows; `everywhere`: the first of it into all other rows, too."""
 
-    @abstractmethod
-    def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Return actions as the environment takes them."""
-
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
         """Begin an episode with its seed in each of the rows."""
         seen = []
@@ -233,7 +231,8 @@ class _EnvironmentSlots(_SlotArrays, ABC):
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
         """Take a step in every active row."""
         rows = np.flatnonzero(active)
-        taken = self._as_taken(actions)
+        # Environments may write into what they are handed, and a record holds the actions.
+        taken = np.array(as_taken(self.action_space, actions))
         seen = []
         for row in rows.tolist():
             try:
@@ -278,9 +277,6 @@ class SingleSlots(_EnvironmentSlots):
             self.observations[:] = encoded[0]
         self.observations[rows] = encoded
 
-    def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
-        return _copied(self.action_space, actions)
-
 
 class SpaceSlots(_EnvironmentSlots):
     """Slots made of single environments of any spaces.
@@ -317,29 +313,21 @@ class SpaceSlots(_EnvironmentSlots):
         if self.masks is not None:
             for row in rows.tolist():
                 # An episode that is over has no more actions, so nobody is asked about them.
-                over = self.terminated[row] or self.truncated[row]
-                self.masks[row] = True if over else self._mask_of(row)
-
-    def _mask_of(self, row: int) -> NDArray[np.bool_]:
-        mask = np.asarray(self._envs[row].get_wrapper_attr("action_masks")(), np.bool_).ravel()
-        if mask.size != sum(self._sizes):
-            raise UnfitEnvironmentError(
-                f"action_masks() of the environment has {mask.size} entries, but its actions, {self.action_space}, "
-                f"need {sum(self._sizes)}."
-            )
-        if not all(part.any() for part in np.split(mask, np.cumsum(self._sizes)[:-1])):
-            raise UnfitEnvironmentError(
-                f"action_masks() of the environment allows no action in the episode with seed {self._seeds[row]}."
-            )
-        return mask
-
-    def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
-        return _copied(self.action_space, actions)
-
-
-def _copied(space: spaces.Space[Any], actions: NDArray[Any]) -> NDArray[Any]:
-    # Environments may write into what they are handed, and a record holds the actions.
-    return np.array(as_taken(space, actions))
+                if self.terminated[row] or self.truncated[row]:
+                    self.masks[row] = True
+                    continue
+                mask = np.asarray(self._envs[row].get_wrapper_attr("action_masks")(), np.bool_).ravel()
+                if mask.size != sum(self._sizes):
+                    raise UnfitEnvironmentError(
+                        f"action_masks() of the environment has {mask.size} entries, but its actions, "
+                        f"{self.action_space}, need {sum(self._sizes)}."
+                    )
+                if not all(part.any() for part in np.split(mask, np.cumsum(self._sizes)[:-1])):
+                    seed = self._seeds[row]
+                    raise UnfitEnvironmentError(
+                        f"action_masks() of the environment allows no action in the episode with seed {seed}."
+                    )
+                self.masks[row] = mask
 
 
 def _count_actions(space: spaces.Space[Any]) -> int:

@@ -77,17 +77,17 @@ class Place:
     def line(self, token: str = "") -> int:
         """The line of the statement (of the relation's head without a key), or of a text in it; they count from 1."""
         first, last = self.source.range_of(self.relation)
-        found = self._find_key(first, last) if self.key else None
-        start = first if found is None else found
+        start = first
+        if self.key:
+            key = re.escape(self.key)
+            found = self.source.find(rf"""^\s*(\[+\s*(relation\s*\.\s*)?)?["']?{key}["']?\s*[=.\]]""", first, last)
+            if found is None:
+                found = self.source.find(rf"""[{{,\s]["']?{key}["']?\s*=""", first, last)
+            start = first if found is None else found
         if token:
             there = self.source.find(rf"""(?<![\w.*-]){re.escape(token)}(?![\w.*-])""", start, last)
             start = start if there is None else there
         return start + 1
-
-    def _find_key(self, first: int, last: int) -> int | None:
-        key = re.escape(self.key)
-        own_line = self.source.find(rf"""^\s*(\[+\s*(relation\s*\.\s*)?)?["']?{key}["']?\s*[=.\]]""", first, last)
-        return self.source.find(rf"""[{{,\s]["']?{key}["']?\s*=""", first, last) if own_line is None else own_line
 
     def error(self, message: str, token: str = "") -> RelationFileError:
         """An error about the statement, or a text in it."""

@@ -212,6 +212,8 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         seed: int,
     ) -> _RuleList:
         """Learn the rules of one class after the other."""
+        names = getattr(self, "feature_names_in_", None)
+        signs: tuple[Literal["=", "<=", ">"], ...] = ("=", "<=", ">")
         rules, frequencies = [], []
         predicted = np.full(len(numbers), default)
         left = np.arange(len(numbers))
@@ -232,19 +234,19 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
                 matched = matched[~decided[matched]]
                 decided[matched] = True
                 counts = np.bincount(numbers[left[matched]], minlength=self.classes_.size)
-                conditions = tuple(self._condition(encoded, *condition) for condition in rule.conditions.tolist())
-                rules.append(RipperRule(conditions, _plain(self.classes_[label]), matched.size, int(counts[label])))
+                conditions = []
+                for feature, operator, code in rule.conditions.tolist():
+                    name = f"x{feature}" if names is None else str(names[feature])
+                    value = _plain(encoded.values[feature][code])
+                    conditions.append(RipperCondition(feature, name, signs[operator], value))
+                rules.append(
+                    RipperRule(tuple(conditions), _plain(self.classes_[label]), matched.size, int(counts[label]))
+                )
                 frequencies.append(_frequencies(counts, label))
             predicted[left[decided]] = label
             left = left[~decided]
         counts = np.bincount(numbers[left], minlength=self.classes_.size)
         return _RuleList(rules, np.array([*frequencies, _frequencies(counts, default)]), predicted)
-
-    def _condition(self, encoded: Encoded, feature: int, operator: int, code: int) -> RipperCondition:
-        names = getattr(self, "feature_names_in_", None)
-        name = f"x{feature}" if names is None else str(names[feature])
-        sign: Literal["=", "<=", ">"] = ("=", "<=", ">")[operator]
-        return RipperCondition(feature, name, sign, _plain(encoded.values[feature][code]))
 
     def _order_of_classes(self, numbers: NDArray[np.int64]) -> list[int]:
         """From the rarest to the most frequent class; of equally frequent ones the later label first."""

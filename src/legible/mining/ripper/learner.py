@@ -168,7 +168,10 @@ class Learner:
         covered, counts = kernels.prefixes(self.table, self.all_rows, conditions, rows)
         worths = [worth(p, n) for p, n in counts.tolist()]
         last = worths.index(max(worths))
-        return CoveringRule(_without_implied(conditions[: last + 1]), covered[last].copy())
+        kept = conditions[: last + 1]
+        # Drop x ≤ 5 where x ≤ 3 follows; a condition that was added later is always the stricter one.
+        strictest = {(feature, operator): i for i, (feature, operator, _) in enumerate(kept.tolist())}
+        return CoveringRule(kept[sorted(strictest.values())], covered[last].copy())
 
     def theory_length(self, rule: CoveringRule) -> float:
         """Bits of a rule."""
@@ -195,12 +198,6 @@ class Learner:
         for rule in reversed(rules):
             unions.append(unions[-1] | rule.rows)
         return unions[-2::-1]
-
-
-def _without_implied(conditions: Conditions) -> Conditions:
-    """Drop x ≤ 5 where x ≤ 3 follows; a condition that was added later is always the stricter one."""
-    last = {(feature, operator): i for i, (feature, operator, _) in enumerate(conditions.tolist())}
-    return conditions if len(last) == len(conditions) else conditions[sorted(last.values())]
 
 
 def learn_rules(

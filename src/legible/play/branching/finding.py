@@ -115,9 +115,12 @@ def _candidates(environment: EnvironmentSpec | Env) -> list[Way]:
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
         ways: list[Way] = ["own state"] if own_state(env) is not None else []
-        # Worlds of Box2D end the process in the first step after a copy.
-        copied = isinstance(environment, EnvironmentSpec) and not _holds_box2d(env)
-        return [*ways, "copy", "replay"] if copied else [*ways, "replay"]
+        if isinstance(environment, EnvironmentSpec):
+            with suppress(Exception):  # which is said where the ways are tried
+                env.reset(seed=0)
+            # Worlds of Box2D end the process in the first step after a copy.
+            ways += [] if holds_module(env, "Box2D") else ["copy"]
+        return [*ways, "replay"]
     finally:
         if isinstance(environment, EnvironmentSpec):
             env.close()
@@ -127,12 +130,6 @@ def copies_rows(environment: EnvironmentSpec | Env) -> bool:
     """Whether an environment has a native batch whose rows can be copied: branching is fast there."""
     with _opened_slots(environment, "rows") as slots:
         return slots is not None
-
-
-def _holds_box2d(env: Env) -> bool:
-    with suppress(Exception):  # which is told where the ways are tried
-        env.reset(seed=0)
-    return holds_module(env, "Box2D")
 
 
 @contextmanager

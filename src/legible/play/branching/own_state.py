@@ -40,8 +40,17 @@ class OwnState:
 
     def save(self, env: Env) -> Any:
         """Copy the state of an environment, of its generator and of its wrappers."""
-        inner = env.unwrapped
-        return self.get(inner), _generator_state(inner), [_attributes(wrapper) for wrapper in _wrappers(env)]
+        inner: Any = env.unwrapped
+        state, random = self.get(inner), getattr(inner, "_np_random", None)
+        kept = []
+        for wrapper in _wrappers(env):  # without the environment in it and without spaces, which do not change
+            attributes = {
+                name: value
+                for name, value in wrapper.__dict__.items()
+                if not isinstance(value, (gymnasium.Env, gymnasium.Space)) and not name.startswith("_cached")
+            }
+            kept.append(copy.deepcopy(attributes))
+        return state, None if random is None else copy.deepcopy(random.bit_generator.state), kept
 
     def restore(self, env: Env, saved: Any) -> None:
         """Put an environment into a state that was copied."""
@@ -54,27 +63,12 @@ class OwnState:
             wrapper.__dict__.update(copy.deepcopy(attributes))
 
 
-def _generator_state(inner: Any) -> Any:
-    generator = getattr(inner, "_np_random", None)
-    return None if generator is None else copy.deepcopy(generator.bit_generator.state)
-
-
 def _wrappers(env: Env) -> list[Any]:
     found = []
     while isinstance(env, gymnasium.Wrapper):
         found.append(env)
         env = env.env
     return found
-
-
-def _attributes(wrapper: Any) -> dict[str, Any]:
-    """Copy what a wrapper keeps, without the environment in it and without spaces, which do not change."""
-    kept = {
-        name: value
-        for name, value in wrapper.__dict__.items()
-        if not isinstance(value, (gymnasium.Env, gymnasium.Space)) and not name.startswith("_cached")
-    }
-    return copy.deepcopy(kept)
 
 
 def _plain_attributes(inner: Any) -> dict[str, Any]:

@@ -116,7 +116,11 @@ def check_relations(
         answers = []
         for group in by_name(relations).values():
             for relation in group:
-                answers.append(_check_one(checker, relation, group, features))
+                try:
+                    answers.append(checker.check(relation, group))
+                except RelationError as error:
+                    note = str(error).removesuffix(".")
+                    answers.append(cannot_tell(relation, features, checker.method, 0, note))
                 inputs.report(len(answers) / len(relations), "comparing")
     finally:
         if own:
@@ -133,18 +137,6 @@ def _check_fit(relation: MetamorphicRelation, space: FeatureSpace) -> None:
         raise RelationError(
             f"relation {relation.name!r} speaks of more than the {len(space.actions)} actions that there are."
         )
-
-
-def _check_one(
-    checker: Checker,
-    relation: MetamorphicRelation,
-    group: Sequence[MetamorphicRelation],
-    space: FeatureSpace,
-) -> RelationCheck:
-    try:
-        return checker.check(relation, group)
-    except RelationError as error:
-        return cannot_tell(relation, space, checker.method, 0, str(error).removesuffix("."))
 
 
 # Wrappers that leave observations, actions and rewards alone.

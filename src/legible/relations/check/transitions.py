@@ -153,8 +153,11 @@ class TransitionChecker:
         held_out = data.episodes % 2 == 1
         images, defined = map_states(relation, data.observations)
         images_after, defined_after = map_states(relation, data.after)
-        image_actions, defined_actions = self._image_actions(group)
-        rows = np.flatnonzero(held_out & self._takes(relation.action) & defined & defined_after & defined_actions)
+        image_actions = data.actions  # a single choice says all about an action of one part
+        if not space.is_discrete:
+            image_actions, defined_actions = map_actions(group, space, data.actions)
+            defined &= defined_actions
+        rows = np.flatnonzero(held_out & self._takes(relation.action) & defined & defined_after)
         rows = np.sort(np.random.default_rng([self.inputs.seed, 4]).permutation(rows)[: self.inputs.states])
         self.inputs.report(0.0, f"comparing {space.action_names[relation.action]}")
         model = self._model(relation.image_action, told)
@@ -186,12 +189,6 @@ class TransitionChecker:
         if space.is_discrete:
             return np.asarray(actions == action)
         return np.asarray(choices_of(space.groups, actions)[:, space.group_of(action)] == action)
-
-    def _image_actions(self, group: Sequence[MetamorphicRelation]) -> tuple[NDArray[Any], Flags]:
-        """Images of whole actions; a single choice says all about an action of one part."""
-        if self.inputs.space.is_discrete:
-            return self.data.actions, np.ones(len(self.data.actions), np.bool_)
-        return map_actions(group, self.inputs.space, self.data.actions)
 
     def _situations(self, observations: Observations, actions: NDArray[Any], told: Flags) -> NDArray[Any]:
         """What a model foretells from: observations, and whole actions where they are made of several parts."""
