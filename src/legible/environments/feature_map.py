@@ -18,13 +18,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from legible.environments.feature_readers import (
-    EntryReader,
-    FeatureReader,
-    ObservationReader,
-    flat_width,
-    reader_of,
-)
+from legible.environments.feature_readers import EntryReader, FeatureReader, ObservationReader, flat_width, reader_of
 from legible.environments.names import NOBODY, NamedSpace, fit_actions, read_names, resolve_names
 from legible.environments.spaces import UnfitEnvironmentError
 from legible.environments.spec import Env

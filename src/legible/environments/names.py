@@ -102,7 +102,12 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
     check_choosable(env.action_space)
     given, source = read_names(names)
     if given is not None and not given.n_own and len(given):
-        return _with_derived(resolve_names(env), given, source, env)
+        # It has derived features alone; somebody else names the others.
+        named = resolve_names(env)
+        space = replace(named.space, features=(*named.space.features, *given.features))
+        if given.actions:
+            space = fit_actions(replace(space, actions=given.actions, groups=given.groups), env, source)
+        return NamedSpace(space.with_derived_words(), named.source)
     if given is not None:
         return _checked(given, source, encoder, env)
     own = _stacked(env, encoder.width)
@@ -141,14 +146,6 @@ def read_names(names: str | Path | FeatureSpace | None) -> tuple[FeatureSpace | 
     if isinstance(names, FeatureSpace):
         return names, "the given feature space"
     return FeatureSpace.from_toml(names), f"the names file {names}"
-
-
-def _with_derived(named: NamedSpace, given: FeatureSpace, source: str, env: Env) -> NamedSpace:
-    """Names that somebody else gave, with the derived features of a names file that has no others."""
-    space = replace(named.space, features=(*named.space.features, *given.features))
-    if given.actions:
-        space = fit_actions(replace(space, actions=given.actions, groups=given.groups), env, source)
-    return NamedSpace(space.with_derived_words(), named.source)
 
 
 def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -> FeatureSpace:

@@ -125,10 +125,6 @@ class _Family:
         return self.groups[min(self.signs)].count
 
     @property
-    def name(self) -> str:
-        return self.groups[min(self.signs)].name
-
-    @property
     def twice_centre(self) -> float:
         low, high = self.bounds.low, self.bounds.high
         return low + high if np.isfinite(low) and np.isfinite(high) else 0.0
@@ -162,10 +158,10 @@ def _families(groups: Sequence[ActionGroup], members: Sequence[int], links: Iter
     """Put together what links connect."""
     known = []
     for link in links:
-        one, other = groups[link.group].regions, groups[link.image].regions
-        if link.group in members and link.image in members and one is not None and other is not None:
-            counts = groups[link.group].count, groups[link.image].count
-            if (counts[0], one.low, one.high) == (counts[1], other.low, other.high):
+        group, image = groups[link.group], groups[link.image]
+        if link.group in members and link.image in members and group.regions is not None and image.regions is not None:
+            bounds, image_bounds = ((each.low, each.high) for each in (group.regions, image.regions))
+            if group.count == image.count and bounds == image_bounds:
                 known.append(link)
     families: list[_Family] = []
     left = list(members)

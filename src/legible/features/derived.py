@@ -103,11 +103,21 @@ class DerivedFeatures:
                     raise FeatureError(f"{_called(name)} = {text!r}: there is no feature called {used!r}.{hint}")
             width += expression.memory
             found.append(expression)
+        # Each comes after those that it uses.
+        uses = {
+            name: [used for used in expression.names if used in derived and used not in parts]
+            for name, expression in zip(derived, found, strict=True)
+        }
+        try:
+            order = [list(derived).index(name) for name in TopologicalSorter(uses).static_order()]
+        except CycleError as error:
+            circle = " → ".join(error.args[1])
+            raise FeatureError(f"derived features are computed from each other in a circle: {circle}.") from None
         return cls(
             own=tuple(own),
             names=tuple(derived),
             expressions=tuple(found),
-            order=_order(dict(zip(derived, found, strict=True)), parts),
+            order=tuple(order),
             parts=tuple(parts),
             start=tuple(parts.values()),
             actions=tuple(actions),
@@ -150,26 +160,13 @@ class DerivedFeatures:
             if not np.isfinite(found).all():
                 bad = found[int(np.argmin(np.isfinite(found)))]
                 raise FeatureError(f"{what} is {bad}; it must be a finite number.")
-            values[self.names[i]] = derived[:, i] = found.astype(np.float64)
+            derived[:, i] = found
+            values[self.names[i]] = found.astype(np.float64)
         return derived
 
 
 def _called(name: str) -> str:
     return f"derived feature {name!r}"
-
-
-def _order(derived: Mapping[str, Expression], parts: Mapping[str, float]) -> tuple[int, ...]:
-    """Put derived features into an order in which each comes after those that it uses."""
-    names = list(derived)
-    uses = {
-        name: [used for used in expression.names if used in derived and used not in parts]
-        for name, expression in derived.items()
-    }
-    try:
-        return tuple(names.index(name) for name in TopologicalSorter(uses).static_order())
-    except CycleError as error:
-        circle = " → ".join(error.args[1])
-        raise FeatureError(f"derived features are computed from each other in a circle: {circle}.") from None
 
 
 def derived_kind(expression: Expression) -> str:

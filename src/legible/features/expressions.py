@@ -277,7 +277,7 @@ class _Reader:
         parts = [self.read(argument) for argument in tree.args]
         if name in {"previous", "change", "since"}:
             column, self.memory = self.memory, self.memory + 1
-            return _REMEMBERING[name](parts[0], column)
+            return _remembering(name, parts[0], column)
         if name == "abs":
             return lambda step: np.abs(parts[0](step))
         if name == "clip":
@@ -290,38 +290,15 @@ def _constant(value: float) -> Evaluate:
     return lambda step: np.full(len(step.fresh), value)
 
 
-def _previous(inner: Evaluate, column: int) -> Evaluate:
+def _remembering(name: str, inner: Evaluate, column: int) -> Evaluate:
+    """Return what ``previous``, ``change`` or ``since`` compute from values and a column of the memory."""
+
     def evaluate(step: Step) -> Values:
-        now = inner(step)
-        before = np.where(step.fresh, now, step.memory[:, column])
+        now, before = inner(step), step.memory[:, column].copy()
+        if name == "since":
+            found = step.memory[:, column] = np.where(now != 0.0, 0.0, np.where(step.fresh, 0.0, before) + 1.0)
+            return found
         step.memory[:, column] = now
-        return before
+        return np.where(step.fresh, now, before) if name == "previous" else np.where(step.fresh, 0.0, now - before)
 
     return evaluate
-
-
-def _change(inner: Evaluate, column: int) -> Evaluate:
-    def evaluate(step: Step) -> Values:
-        now = inner(step)
-        change = np.where(step.fresh, 0.0, now - step.memory[:, column])
-        step.memory[:, column] = now
-        return change
-
-    return evaluate
-
-
-def _since(inner: Evaluate, column: int) -> Evaluate:
-    def evaluate(step: Step) -> Values:
-        before = np.where(step.fresh, 0.0, step.memory[:, column])
-        steps = np.where(inner(step) != 0.0, 0.0, before + 1.0)
-        step.memory[:, column] = steps
-        return steps
-
-    return evaluate
-
-
-_REMEMBERING: Mapping[str, Callable[[Evaluate, int], Evaluate]] = {
-    "previous": _previous,
-    "change": _change,
-    "since": _since,
-}

@@ -229,7 +229,7 @@ def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ..
     read: list[tuple[ActionGroup, tuple[str, ...]]] = []
     for name, given in data.items():
         try:
-            table = {"choices": given} if isinstance(given, list) else given
+            table: Any = {"choices": given} if isinstance(given, list) else given
             if not isinstance(table, Mapping) or not table:
                 raise FeatureError(f"a list of names, or a table from names to [low, high] is expected, got {given!r}.")
             if not isinstance(table.get("choices"), list) or set(table) - set(_KEYS):

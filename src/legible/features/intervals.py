@@ -129,12 +129,7 @@ def deciles(space: FeatureSpace, observations: ArrayLike) -> Intervals:
 
 
 def equal_width(
-    space: FeatureSpace,
-    observations: ArrayLike,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    bins: int = 10,
+    space: FeatureSpace, observations: ArrayLike, *, low: float | None = None, high: float | None = None, bins: int = 10
 ) -> Intervals:
     """Cut numeric features into intervals of equal width between low and high (by default their extremes)."""
     if bins < 1:

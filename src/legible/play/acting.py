@@ -29,14 +29,7 @@ from legible.environments import (
 )
 from legible.environments.feature_readers import ObservationReader, flat_width
 from legible.errors import LegibleError
-from legible.play.choosing import (
-    Scores,
-    check_counts,
-    check_is_policy,
-    choose_actions,
-    why_no_flat_study,
-    why_no_study,
-)
+from legible.play.choosing import Scores, check_counts, check_is_policy, choose_actions, why_no_flat_study, why_no_study
 from legible.play.slots import SpaceSlots
 from legible.policies import Policy, acting
 from legible.policies.protocol import as_scores

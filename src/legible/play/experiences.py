@@ -46,10 +46,7 @@ from legible.settings import STEP_LIMIT, PlaySettings
 _COLUMNS = ("observations", "actions", "scores", "episode_ids", "returns", "lengths", "seeds", "success")
 # Where actions are no single choice there is one more.
 _NUMBERS = "numbers"
-SIGNS_OF_DAMAGE = (
-    *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError),
-    LegibleError,
-)
+SIGNS_OF_DAMAGE = (*(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError), LegibleError)
 """What reading a damaged file may raise."""
 
 
@@ -137,10 +134,7 @@ class Experiences:
         column ``action.<group>`` for each choice, and ``number.<group>`` for what the environment took.
         """
         starts = np.cumsum(self.lengths) - self.lengths
-        columns: dict[str, Any] = {
-            "episode": self.episode_ids,
-            "step": np.arange(len(self)) - starts[self.episode_ids],
-        }
+        columns: dict[str, Any] = {"episode": self.episode_ids, "step": np.arange(len(self)) - starts[self.episode_ids]}
         names = np.array(self.space.action_names, dtype=object)
         if self.space.is_discrete:
             columns["action"] = names[self.actions]

@@ -11,7 +11,7 @@ others, and in a batch that shrinks.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from operator import attrgetter
 
 import numpy as np
 
@@ -35,20 +35,9 @@ class FixedRowsPolicy:
     policy: Policy
     rows: int
 
-    @property
-    def kind(self) -> Any:
-        """What the scores are."""
-        return self.policy.kind
-
-    @property
-    def n_features(self) -> Any:
-        """How many features the policy reads."""
-        return self.policy.n_features
-
-    @property
-    def n_actions(self) -> int:
-        """How many actions it chooses among."""
-        return self.policy.n_actions
+    kind = property(attrgetter("policy.kind"), doc="What the scores are.")
+    n_features = property(attrgetter("policy.n_features"), doc="How many features the policy reads.")
+    n_actions = property(attrgetter("policy.n_actions"), doc="How many actions it chooses among.")
 
     def scores(self, observations: Observations) -> Scores:
         """Return the scores of the observations."""

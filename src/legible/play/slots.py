@@ -198,11 +198,7 @@ class _EnvironmentSlots(_SlotArrays, ABC):
         if max(self._seeds) < 0:
             # Policies are shown idle rows, too.
             self.observations = map_arrays(lambda one: np.repeat(one[None], self.n, axis=0), observation)
-
-        def put(old: NDArray[Any], new: NDArray[Any]) -> None:
-            old[row] = new
-
-        map_arrays(put, self.observations, observation)
+        map_arrays(lambda old, new: old.__setitem__(row, new), self.observations, observation)
         if self.masks is not None:
             self.masks[row] = masks
         self._envs[row], self._seeds[row] = env, seed
@@ -305,11 +301,7 @@ class SpaceSlots(_EnvironmentSlots):
         stacked = stack_observations(self.observation_space, seen)
         if everywhere:
             self.observations = map_arrays(lambda new: np.repeat(new[:1], self.n, axis=0), stacked)
-
-        def put(old: NDArray[Any], new: NDArray[Any]) -> None:
-            old[rows] = new
-
-        map_arrays(put, self.observations, stacked)
+        map_arrays(lambda old, new: old.__setitem__(rows, new), self.observations, stacked)
         if self.masks is not None:
             for row in rows.tolist():
                 # An episode that is over has no more actions, so nobody is asked about them.

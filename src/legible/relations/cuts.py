@@ -20,11 +20,7 @@ MOST_CUTS = 1024
 
 
 def share_cuts(
-    intervals: Intervals,
-    space: FeatureSpace,
-    relations: Iterable[MetamorphicRelation],
-    *,
-    most_cuts: int = MOST_CUTS,
+    intervals: Intervals, space: FeatureSpace, relations: Iterable[MetamorphicRelation], *, most_cuts: int = MOST_CUTS
 ) -> Intervals:
     """Give features that relations map to each other the union of their cuts, so that intervals have exact images.
 

@@ -85,17 +85,7 @@ from legible.relations.action_statements import read_actions
 from legible.relations.places import Place, RelationFileError, Source
 from legible.relations.relation import FeatureRelation, MetamorphicRelation
 from legible.relations.statements import lists, matching_rows, number, tables, texts
-from legible.relations.values import (
-    ANY,
-    EQUAL,
-    NEGATE,
-    Affine,
-    Anything,
-    RelationError,
-    Table,
-    ValueRelation,
-    reflect,
-)
+from legible.relations.values import ANY, EQUAL, NEGATE, Affine, Anything, RelationError, Table, ValueRelation, reflect
 
 HOLDS = ("yes", "nearly", "partly", "no")
 _ABOUT_PEOPLE = ("name", "words", "actions", "holds", "note")
@@ -311,7 +301,17 @@ class _Pairing:
                 f"{names[image]!r}; the pairing of features must be one-to-one.",
                 token,
             )
-        self._check_kinds(feature, image, relation, place, token)
+        one, two = self._space[feature], self._space[image]
+        if one.kind != two.kind and not isinstance(relation, Anything):
+            raise place.unfit(f"{one.name!r} is {one.kind} but {two.name!r} is {two.kind}.", token)
+        special = next((f for f in (one, two) if f.sentinels), None)
+        if isinstance(relation, Affine) and special is not None:
+            values = ", ".join(f"{value:g}" for value in special.sentinels)
+            raise place.error(
+                f"{special.name!r} cannot be {relation.text}: {values} means something else than a number there. "
+                "Write its pairs of values with 'map', or leave it out.",
+                token,
+            )
         self._sources[feature] = (image, relation, place, token)
         self._images[image] = feature
 
@@ -327,21 +327,6 @@ class _Pairing:
             return True
         name, line = self._space.names[feature], other.line(its_token)
         raise place.error(f"{name!r} is mapped in another way by {other.key!r} in line {line}.", token)
-
-    def _check_kinds(self, feature: int, image: int, relation: ValueRelation, place: Place, token: str) -> None:
-        one, two = self._space[feature], self._space[image]
-        if isinstance(relation, Anything):
-            return
-        if one.kind != two.kind:
-            raise place.unfit(f"{one.name!r} is {one.kind} but {two.name!r} is {two.kind}.", token)
-        special = next((f for f in (one, two) if f.sentinels), None)
-        if isinstance(relation, Affine) and special is not None:
-            values = ", ".join(f"{value:g}" for value in special.sentinels)
-            raise place.error(
-                f"{special.name!r} cannot be {relation.text}: {values} means something else than a number there. "
-                "Write its pairs of values with 'map', or leave it out.",
-                token,
-            )
 
     def relations(self, action: int, image_action: int) -> tuple[FeatureRelation, ...]:
         return tuple(

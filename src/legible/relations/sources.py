@@ -102,7 +102,18 @@ def _chosen(
     environment: str | EnvironmentSpec | Env, space: FeatureSpace, relations: RelationsArgument
 ) -> ChosenRelations:
     if relations is None:
-        return _defaults(environment, space)
+        fitting, left_out = [], []
+        for file in shipped_relations(environment):
+            if file.default:
+                text = _read(file.path, file.name)
+                try:
+                    with suppress(KindError):
+                        text.relations(space)
+                    fitting.append(text)
+                except UnknownNameError as error:
+                    reason = error.reason
+                    left_out.append(f"{file.name} speaks of other names than those of this environment ({reason})")
+        return ChosenRelations(tuple(fitting), tuple(left_out))
     given = [relations] if isinstance(relations, (str, Path)) else list(relations)
     if given == ["none"]:
         return ChosenRelations()
@@ -115,21 +126,6 @@ def _chosen(
         with suppress(KindError):
             text.relations(space)
     return ChosenRelations(tuple(texts))
-
-
-def _defaults(environment: str | EnvironmentSpec | Env, space: FeatureSpace) -> ChosenRelations:
-    texts, left_out = [], []
-    for file in shipped_relations(environment):
-        if file.default:
-            text = _read(file.path, file.name)
-            try:
-                with suppress(KindError):
-                    text.relations(space)
-                texts.append(text)
-            except UnknownNameError as error:
-                reason = error.reason
-                left_out.append(f"{file.name} speaks of other names than those of this environment ({reason})")
-    return ChosenRelations(tuple(texts), tuple(left_out))
 
 
 def _text_of(source: str | Path, environment: str | EnvironmentSpec | Env) -> RelationsText:

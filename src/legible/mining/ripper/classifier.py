@@ -180,7 +180,17 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         nominal = self._nominal_features(X, rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         encoded = encode(rows, nominal, self.max_bins, seed)
-        *learned, default = self._order_of_classes(numbers)
+        # From the rarest to the most frequent class; of equally frequent ones the later label first.
+        counts = np.bincount(numbers)
+        *learned, default = np.lexsort((-np.arange(counts.size), counts)).tolist()
+        if self.positive_class is not None:
+            if counts.size != 2 or self.positive_class not in self.classes_:
+                raise RipperError(
+                    f"positive_class must be one of two classes, but is {self.positive_class!r} "
+                    f"and y holds {self.classes_.tolist()}."
+                )
+            positive = int(np.flatnonzero(self.classes_ == self.positive_class)[0])
+            learned, default = [positive], 1 - positive
         self.default_class_ = _plain(self.classes_[default])
         seeds = [seed, *np.random.SeedSequence(seed).generate_state(self.restarts - 1).tolist()]
         lists = [self._learn(encoded, numbers, learned, default, importances, each) for each in seeds]
@@ -247,20 +257,6 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
             left = left[~decided]
         counts = np.bincount(numbers[left], minlength=self.classes_.size)
         return _RuleList(rules, np.array([*frequencies, _frequencies(counts, default)]), predicted)
-
-    def _order_of_classes(self, numbers: NDArray[np.int64]) -> list[int]:
-        """From the rarest to the most frequent class; of equally frequent ones the later label first."""
-        counts = np.bincount(numbers)
-        order = np.lexsort((-np.arange(counts.size), counts)).tolist()
-        if self.positive_class is None:
-            return order
-        if counts.size != 2 or self.positive_class not in self.classes_:
-            raise RipperError(
-                f"positive_class must be one of two classes, but is {self.positive_class!r} "
-                f"and y holds {self.classes_.tolist()}."
-            )
-        positive = int(np.flatnonzero(self.classes_ == self.positive_class)[0])
-        return [positive, 1 - positive]
 
     def _nominal_features(self, X: ArrayLike, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Which features have equalities for conditions."""

@@ -83,12 +83,7 @@ def find_way(environment: str | EnvironmentSpec | Env, *, seed: int = 0, time_li
     made = as_environment(environment)
     if not isinstance(made, EnvironmentSpec):
         return _first_that_works(made, seed, None)
-    return _find(made, seed, time_limit)
-
-
-@lru_cache(maxsize=64)
-def _find(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> FoundWay:
-    return _first_that_works(spec, seed, time_limit)
+    return _first_for_spec(made, seed, time_limit)
 
 
 def _first_that_works(environment: EnvironmentSpec | Env, seed: int, time_limit: float | None) -> FoundWay:
@@ -107,6 +102,9 @@ def _first_that_works(environment: EnvironmentSpec | Env, seed: int, time_limit:
         else:
             return FoundWay(way, futures, " ".join(problems))
     return FoundWay(None, "cannot be reseeded", problems[-1])
+
+
+_first_for_spec = lru_cache(maxsize=64)(_first_that_works)
 
 
 def _candidates(environment: EnvironmentSpec | Env) -> list[Way]:

@@ -31,7 +31,7 @@ class OwnState:
     name
         What it is called, in sentences.
     get, put
-        Read the state of ``env.unwrapped``, and set it.
+        Read the state of ``env.unwrapped``, and set it; plain attributes are copied besides.
     """
 
     name: str
@@ -41,7 +41,8 @@ class OwnState:
     def save(self, env: Env) -> Any:
         """Copy the state of an environment, of its generator and of its wrappers."""
         inner: Any = env.unwrapped
-        state, random = self.get(inner), getattr(inner, "_np_random", None)
+        plain = {name: copy.copy(value) for name, value in inner.__dict__.items() if isinstance(value, _PLAIN)}
+        state, random = (self.get(inner), plain), getattr(inner, "_np_random", None)
         kept = []
         for wrapper in _wrappers(env):  # without the environment in it and without spaces, which do not change
             attributes = {
@@ -55,8 +56,9 @@ class OwnState:
     def restore(self, env: Env, saved: Any) -> None:
         """Put an environment into a state that was copied."""
         inner: Any = env.unwrapped
-        state, generator, wrappers = saved
+        (state, plain), generator, wrappers = saved
         self.put(inner, state)
+        inner.__dict__.update({name: copy.copy(value) for name, value in plain.items()})
         if generator is not None:
             inner.np_random.bit_generator.state = generator
         for wrapper, attributes in zip(_wrappers(env), wrappers, strict=True):
@@ -71,38 +73,26 @@ def _wrappers(env: Env) -> list[Any]:
     return found
 
 
-def _plain_attributes(inner: Any) -> dict[str, Any]:
-    return {name: copy.copy(value) for name, value in inner.__dict__.items() if isinstance(value, _PLAIN)}
-
-
 def _mujoco_state(inner: Any) -> Any:
     package: Any = importlib.import_module("mujoco")
     kind = package.mjtState.mjSTATE_INTEGRATION
     state = np.empty(package.mj_stateSize(inner.model, kind))
     package.mj_getState(inner.model, inner.data, state, kind)
-    return state, _plain_attributes(inner)
+    return state
 
 
-def _put_mujoco_state(inner: Any, saved: Any) -> None:
+def _put_mujoco_state(inner: Any, state: Any) -> None:
     package: Any = importlib.import_module("mujoco")
-    state, attributes = saved
     package.mj_setState(inner.model, inner.data, state, package.mjtState.mjSTATE_INTEGRATION)
-    inner.__dict__.update({name: copy.copy(value) for name, value in attributes.items()})
 
 
 def _cloned_state(inner: Any) -> Any:
     options = {"include_rng": True} if "include_rng" in inspect.signature(inner.clone_state).parameters else {}
-    return inner.clone_state(**options), _plain_attributes(inner)
-
-
-def _put_cloned_state(inner: Any, saved: Any) -> None:
-    state, attributes = saved
-    inner.restore_state(state)
-    inner.__dict__.update({name: copy.copy(value) for name, value in attributes.items()})
+    return inner.clone_state(**options)
 
 
 _MUJOCO = OwnState("MuJoCo's state", _mujoco_state, _put_mujoco_state)
-_CLONE = OwnState("clone_state and restore_state", _cloned_state, _put_cloned_state)
+_CLONE = OwnState("clone_state and restore_state", _cloned_state, lambda inner, state: inner.restore_state(state))
 
 
 def own_state(env: Env) -> OwnState | None:

@@ -32,8 +32,6 @@ from legible.relations.check.answers import (
     RelationCheck,
     Values,
     cannot_tell,
-    concerned,
-    state_in_words,
     told_features,
 )
 from legible.relations.relation import MetamorphicRelation, map_states
@@ -278,21 +276,13 @@ class TransitionChecker:
         model: _TransitionModel,
     ) -> Counterexample:
         """The transition whose image is least like what the environment did in similar states."""
-        space = self.inputs.space
         worst = evidence.worst
         i = int(np.where(evidence.covered, evidence.errors[:, worst], -1.0).argmax())
         similar = model.similar(evidence.images[i])
         feature = worst < len(names) - 2
         when = "changes in the step" if feature else "of the step" if names[worst] == "reward" else "of the episode"
         difference = Difference(names[worst], when, float(results[i, worst]), float(similar[worst]))
-        observation = self.data.observations[rows[i]]
-        return Counterexample(
-            state={name: float(value) for name, value in zip(space.names, observation, strict=True)},
-            words=state_in_words(space, observation, concerned(relation, space, [difference])),
-            action=space.action_names[relation.action],
-            image_action=space.action_names[relation.image_action],
-            differences=(difference,),
-        )
+        return Counterexample.of(relation, self.inputs.space, self.data.observations[rows[i]], [difference])
 
 
 def _results(before: Observations, after: Observations, rewards: Values, ended: Flags, told: Flags) -> Values:
