@@ -94,8 +94,19 @@ def fit_choices(named: FeatureSpace, space: spaces.Space[Any], source: str) -> F
         )
     fitted = []
     for part, group in enumerate(named.groups):
-        if not sizes:
-            fitted.append(_fit_regions(group, _bounds(space, part), source))
+        bounds, given = _bounds(space, part), group.regions
+        if bounds is not None:
+            if given is None and group.count < 2:
+                raise UnfitEnvironmentError(
+                    f"{source} names one region of group {group.name!r}; at least two are needed to choose between."
+                )
+            given = bounds if given is None else given
+            if (np.float32(given.low), np.float32(given.high)) != (np.float32(bounds.low), np.float32(bounds.high)):
+                raise UnfitEnvironmentError(
+                    f"{source}: the regions of group {group.name!r} reach from {given.low:g} to {given.high:g}, but "
+                    f"the environment's bounds are {bounds.low:g} and {bounds.high:g}."
+                )
+            fitted.append(replace(group, regions=replace(given, low=bounds.low, high=bounds.high)))
             continue
         if group.regions is not None:
             raise UnfitEnvironmentError(
@@ -108,20 +119,3 @@ def fit_choices(named: FeatureSpace, space: spaces.Space[Any], source: str) -> F
             )
         fitted.append(group)
     return replace(named, groups=tuple(fitted))
-
-
-def _fit_regions(group: ActionGroup, bounds: Regions | None, source: str) -> ActionGroup:
-    assert bounds is not None
-    given = group.regions
-    if given is None:
-        if group.count < 2:
-            raise UnfitEnvironmentError(
-                f"{source} names one region of group {group.name!r}; at least two are needed to choose between."
-            )
-        return replace(group, regions=bounds)
-    if (np.float32(given.low), np.float32(given.high)) != (np.float32(bounds.low), np.float32(bounds.high)):
-        raise UnfitEnvironmentError(
-            f"{source}: the regions of group {group.name!r} reach from {given.low:g} to {given.high:g}, but the "
-            f"environment's bounds are {bounds.low:g} and {bounds.high:g}."
-        )
-    return replace(group, regions=replace(given, low=bounds.low, high=bounds.high))

@@ -223,24 +223,20 @@ def _own_choices(env: Env) -> dict[str, Any]:
     """Actions, and groups of them, as the environment calls them, else by their numbers."""
     if isinstance(env.action_space, spaces.Discrete):
         n_actions = count_actions(env.action_space)
-        names = _own_action_names(env)
+        names: list[str] = []
+        if env.has_wrapper_attr("get_action_meanings"):  # as in Atari
+            names = [str(name) for name in env.get_wrapper_attr("get_action_meanings")()]
+        elif env.has_wrapper_attr("actions"):  # as in MiniGrid
+            named = env.get_wrapper_attr("actions")
+            by_number = sorted(named) if isinstance(named, type) and issubclass(named, enum.IntEnum) else []
+            if [*map(int, by_number)] == [*range(len(by_number))]:
+                names = [action.name for action in by_number]
         if len(names) == n_actions:
             with suppress(FeatureError):  # names that rules cannot hold, or the same one twice
                 return {"actions": FeatureSpace.of([], names).actions, "groups": ()}
         return {"actions": FeatureSpace.unnamed(0, n_actions).actions, "groups": ()}
     actions, groups = default_choices(env.action_space, _part_names(env))
     return {"actions": actions, "groups": groups}
-
-
-def _own_action_names(env: Env) -> Sequence[str]:
-    """What an environment calls its actions: ``get_action_meanings()`` as in Atari, ``actions`` as in MiniGrid."""
-    if env.has_wrapper_attr("get_action_meanings"):
-        return [str(name) for name in env.get_wrapper_attr("get_action_meanings")()]
-    named = env.get_wrapper_attr("actions") if env.has_wrapper_attr("actions") else None
-    if isinstance(named, type) and issubclass(named, enum.IntEnum):
-        by_number = sorted(named)
-        return [action.name for action in by_number] if [*map(int, by_number)] == [*range(len(by_number))] else []
-    return []
 
 
 def _part_names(env: Env) -> Sequence[str] | None:

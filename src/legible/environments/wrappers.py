@@ -258,8 +258,9 @@ class History(_Wrapper):
 
     def step(self, action: Any) -> Stepped:
         """Take a step."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
         self._done = [*self._done[1:], np.array(action, self._nothing[1].dtype)]
-        return super().step(action)
+        return self._seen(observation), float(reward), terminated, truncated, info
 
     def _begin(self) -> None:
         self._shown, self._done = ([nothing] * self._horizon for nothing in self._nothing)

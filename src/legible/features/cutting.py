@@ -75,8 +75,12 @@ def cut_choices(
         return space
     made: dict[int, _Cut] = {}
     for family in _families(groups, open_groups, links):
-        pooled = [] if actions is None else [family.to_frame(i, actions[:, i]) for i in family.signs]
-        values = np.concatenate(pooled).astype(np.float32) if pooled else np.zeros(0, np.float32)
+        values = np.zeros(0, np.float32)
+        if actions is not None:
+            # As the first group of the family has them.
+            columns = {i: np.asarray(actions[:, i], np.float32) for i in family.signs}
+            mirror = np.float32(family.twice_centre)
+            values = np.concatenate([c if family.signs[i] > 0 else mirror - c for i, c in columns.items()])
         frame = _cut_frame(family, values)
         made |= {i: frame if family.signs[i] > 0 else frame.mirrored(family.twice_centre) for i in family.signs}
     kept = [
@@ -128,11 +132,6 @@ class _Family:
     def twice_centre(self) -> float:
         low, high = self.bounds.low, self.bounds.high
         return low + high if np.isfinite(low) and np.isfinite(high) else 0.0
-
-    def to_frame(self, number: int, values: NDArray[Any]) -> Values:
-        """Values of a group as the first group of the family has them."""
-        column = np.asarray(values, np.float32)
-        return column if self.signs[number] > 0 else np.float32(self.twice_centre) - column
 
     def given_cuts(self) -> tuple[float, ...] | None:
         """Cuts that a names file gives, as the first group has them; they must not contradict each other."""

@@ -330,8 +330,17 @@ class FeatureSpace:
         if "groups" not in data:
             return cls(features, actions)
         named = read_groups(data["groups"], f"{where}: groups")
-        groups, choices = tuple(group for group, _ in named), _choices(named, actions, where)
-        return cls(features, choices, groups)
+        made = {
+            f"{group.name}.{choice}": Action(f"{group.name}.{choice}", f"{group.name} {choice}")
+            for group, choices in named
+            for choice in choices
+        }
+        worded = {action.name: action for action in actions}
+        for name in worded:
+            if name not in made:
+                hint = did_you_mean(name, made) or f" The choices are {', '.join(made)}."
+                raise FeatureError(f"{where}: actions: there is no choice {name!r} in the groups.{hint}")
+        return cls(features, tuple((made | worded).values()), tuple(group for group, _ in named))
 
     @classmethod
     def from_toml(cls, path: str | Path) -> FeatureSpace:
@@ -343,23 +352,6 @@ class FeatureSpace:
         where "steer left" will not do, in ``[[actions]]`` by their names, such as "steer.left".
         """
         return cls.from_dict(read_toml(path, FeatureError), str(path))
-
-
-def _choices(
-    named: Iterable[tuple[ActionGroup, tuple[str, ...]]], told: Iterable[Action], where: str
-) -> tuple[Action, ...]:
-    """The choices of groups, with the words that are told of them."""
-    words = {action.name: action for action in told}
-    made = {
-        f"{group.name}.{choice}": Action(f"{group.name}.{choice}", f"{group.name} {choice}")
-        for group, choices in named
-        for choice in choices
-    }
-    for name in words:
-        if name not in made:
-            hint = did_you_mean(name, made) or f" The choices are {', '.join(made)}."
-            raise FeatureError(f"{where}: actions: there is no choice {name!r} in the groups.{hint}")
-    return tuple(words.get(name, choice) for name, choice in made.items())
 
 
 def _entry(kind: type[Any], item: Any, where: str) -> Any:

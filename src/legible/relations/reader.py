@@ -174,24 +174,19 @@ class _RelationReader:
         for key, value in self.data.items():
             if key in self.statements:
                 self.statements[key](value, self._place(key))
-        unmapped = (*self.pairing.unmapped, *self._unclear_derived())
+        unmapped, derived = list(self.pairing.unmapped), self.space.derived
+        if derived is not None:
+            # Those of which the relation says nothing, and which are computed from what it changes.
+            changed = {self.space.names[i] for i in self.pairing.named} | set(derived.parts)
+            for i in derived.order:
+                if not changed.isdisjoint(derived.expressions[i].names):
+                    changed.add(derived.names[i])
+            unclear = [self.space.n_own + i for i, one in enumerate(derived.names) if one in changed]
+            unmapped += [i for i in unclear if i not in self.pairing.named]
         return tuple(
-            MetamorphicRelation(a, b, self.pairing.relations(a, b), unmapped, name, words, holds, note)
+            MetamorphicRelation(a, b, self.pairing.relations(a, b), tuple(unmapped), name, words, holds, note)
             for a, b in actions
         )
-
-    def _unclear_derived(self) -> list[int]:
-        """Derived features of which the relation says nothing, and which are computed from what it changes."""
-        derived = self.space.derived
-        if derived is None:
-            return []
-        changed = {self.space.names[i] for i in self.pairing.named} | set(derived.parts)
-        for i in derived.order:
-            if not changed.isdisjoint(derived.expressions[i].names):
-                changed.add(derived.names[i])
-        first = self.space.n_own
-        unclear = [first + i for i, name in enumerate(derived.names) if name in changed]
-        return [i for i in unclear if i not in self.pairing.named]
 
     def _place(self, key: str) -> Place:
         return self.source.at(self.number, key)

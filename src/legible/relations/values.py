@@ -194,11 +194,6 @@ class Table:
             gathered[x] = (*gathered.get(x, ()), y)
         return gathered
 
-    @property
-    def is_function(self) -> bool:
-        """Whether no value has two images."""
-        return len(self.forth) == len(self.pairs)
-
     def contains(self, x: float, y: float) -> bool:
         """Whether (x, y) ∈ R."""
         return _float32(y) in self.forth.get(_float32(x), ())
@@ -211,7 +206,7 @@ class Table:
 
     def map_values(self, values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the images of values (NaN where there is none), and which of them have one."""
-        if not self.is_function:
+        if len(self.forth) < len(self.pairs):
             raise RelationError(f"{self.text} gives some value several images, so observations cannot be mapped.")
         xs, ys = np.array(self.pairs, np.float32).T
         place = np.minimum(np.searchsorted(xs, values), len(xs) - 1)

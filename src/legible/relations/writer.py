@@ -91,9 +91,15 @@ def _dump_choices(pairs: Sequence[tuple[int, int]], space: FeatureSpace) -> str:
 def _dump_features(relation: MetamorphicRelation, names: Sequence[str]) -> dict[str, list[str]]:
     statements: dict[str, list[str]] = {}
     equal = {fr.feature: fr.image_feature for fr in relation.features if isinstance(fr.relation, Equal)}
-    for cycle in _closed_cycles(equal):
-        key = "swap" if len(cycle) == 2 else "cycle"
-        statements.setdefault(key, []).append(f"[{', '.join(_quote(names[i]) for i in cycle)}]")
+    for start in sorted(equal):
+        cycle = [start]
+        while cycle[-1] in equal and equal[cycle[-1]] != start and len(cycle) <= len(equal):
+            cycle.append(equal[cycle[-1]])
+        if len(cycle) > 1 and equal.get(cycle[-1]) == start:
+            key = "swap" if len(cycle) == 2 else "cycle"
+            statements.setdefault(key, []).append(f"[{', '.join(_quote(names[i]) for i in cycle)}]")
+            for feature in cycle:
+                del equal[feature]
     for fr in relation.features:
         if isinstance(fr.relation, Equal) and fr.feature not in equal:
             continue
@@ -102,22 +108,6 @@ def _dump_features(relation: MetamorphicRelation, names: Sequence[str]) -> dict[
     for feature in relation.unmapped:
         statements.setdefault("drop", []).append(_quote(names[feature]))
     return statements
-
-
-def _closed_cycles(images: dict[int, int]) -> list[list[int]]:
-    """Take the cycles of two features or more out of a map, and return them."""
-    cycles = []
-    for start in sorted(images):
-        path = [start]
-        while path[-1] in images and images[path[-1]] != start:
-            path.append(images[path[-1]])
-            if len(path) > len(images):
-                break
-        if len(path) > 1 and images.get(path[-1]) == start:
-            cycles.append(path)
-            for feature in path:
-                del images[feature]
-    return cycles
 
 
 def _dump_pair(fr: FeatureRelation, names: Sequence[str]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ FOIL's gain × importance. Equal importances, whatever their value, give plain R
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,7 +84,9 @@ class Learner:
     def cover(self, rules: Sequence[CoveringRule]) -> list[CoveringRule]:
         """Add rules for the positives that none covers yet, until one does not pay; that one is dropped."""
         rules = list(rules)
-        covered = self.union(rules)
+        covered = np.zeros_like(self.all_rows)
+        for known in rules:
+            covered |= known.rows
         theory = sum(self.theory_length(rule) for rule in rules)
         shortest = theory + self.data_length(covered)
         while self.count(remaining := self.all_rows & ~covered)[0] > 0:
@@ -184,13 +186,6 @@ class Learner:
     def count(self, rows: Rows) -> tuple[int, int]:
         """Count positives and negatives."""
         return kernels.count(rows, self.table.positive_words)
-
-    def union(self, rules: Iterable[CoveringRule]) -> Rows:
-        """The rows that at least one rule covers."""
-        covered = np.zeros_like(self.all_rows)
-        for rule in rules:
-            covered |= rule.rows
-        return covered
 
     def unions_after(self, rules: Sequence[CoveringRule]) -> list[Rows]:
         """For every rule, what those after it cover."""
