@@ -224,7 +224,7 @@ class ArrayEnv(Drawing, gymnasium.Env[NDArray[np.float32], np.int64], Generic[St
         return self._batch.observations[0].copy(), self.info()
 
     def info(self) -> dict[str, Any]:
-        """Return what the environment tells beside the observation."""
+        """Return what the environment tells besides the observation."""
         return {}
 
     def render(self) -> Any:

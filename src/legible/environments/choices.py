@@ -1,6 +1,6 @@
 """The choices that actions of any space are made of.
 
-- `default_choices`: names for the choices of an action space that nobody named.
+- `default_choices`: names for the choices of an action space that has none.
 - `fit_choices`: named choices for an action space, or why they do not fit.
 - `check_choosable`: whether rules can speak of such actions.
 """

@@ -43,7 +43,7 @@ class RelationsFile(NamedTuple):
     path
         The TOML file.
     default
-        Whether a study uses it when nobody says otherwise; if not, it is offered by its name.
+        Whether a study uses it unless another is asked for; if not, it is offered by its name.
     """
 
     ids: str

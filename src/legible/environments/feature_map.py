@@ -77,7 +77,7 @@ class FeatureMap:
 
     @property
     def needs(self) -> str:
-        """What features are read from beside the observation, in words; "" for nothing."""
+        """What features are read from besides the observation, in words; "" for nothing."""
         return self.reader.needs
 
     @property

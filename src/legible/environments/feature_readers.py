@@ -36,7 +36,7 @@ class FeatureReader(ABC):
     Attributes
     ----------
     needs
-        What it looks at beside the observation, in words; "" for nothing.
+        What it looks at besides the observation, in words; "" for nothing.
     """
 
     needs: ClassVar[str] = ""
@@ -263,7 +263,7 @@ class FunctionReader(FeatureReader):
         return _checked(given, self.features, where)
 
     def check_trusted(self) -> None:
-        """Raise where a file names the function, and nobody said that it may be imported."""
+        """Raise where a file names the function, without a word that it may be imported."""
         if not self.trusted:
             raise UntrustedCodeError(
                 f"the file of the rules names the function {self.name!r}, which would be imported. If you know where "

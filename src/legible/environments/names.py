@@ -59,7 +59,7 @@ class NamedSpace(NamedTuple):
 
     @property
     def is_named(self) -> bool:
-        """Whether somebody named them, and so told their kinds as well."""
+        """Whether somebody named them, and so gave their kinds as well."""
         return self.source != NOBODY
 
     @property

@@ -28,7 +28,7 @@ from legible.features.names import FeatureError
 from legible.features.space import FeatureSpace
 
 Values = NDArray[np.float32]
-# How many values of a part are told apart when it is cut.
+# How many values of a part are distinguished when it is cut.
 RESOLUTION = 1000
 
 
@@ -93,7 +93,7 @@ def cut_choices(
 
 
 class _Cut(NamedTuple):
-    """Regions, and which places of the choices that a group has, so many, are left."""
+    """Regions, and which of the places of a group's choices are left; `of` is how many there were."""
 
     regions: Regions
     kept: tuple[int, ...]

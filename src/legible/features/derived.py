@@ -1,7 +1,7 @@
 """Features that are computed from others, step by step, with a memory of each episode.
 
 - `DerivedFeatures`: those of a feature space, ready to be computed for many episodes side by side.
-- `derived_kind`, `derived_words`: what can be told of such a feature from its expression.
+- `derived_kind`, `derived_words`: what follows from the expression of such a feature.
 """
 
 from __future__ import annotations

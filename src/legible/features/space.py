@@ -51,14 +51,14 @@ class Feature:
     cuts
         Inner ends of the intervals where the domain fixes them; None lets the data decide.
     least
-        The smallest value that can occur, where the domain knows it: "at most 0" is then told as what 0 means.
+        The smallest value that can occur, where the domain knows it: "at most 0" is then said as what 0 means.
     needs
         Name of a feature that must be 1 for this one to mean anything, such as the presence of a vehicle: rows of
         vehicles that are not there are padded with zeros, and 0 is no distance there.
     unit, scale
-        What the numbers stand for, where it is known: 1 is so many of this unit.
+        What the numbers stand for, where it is known: 1 is `scale` of this unit.
     sides
-        How values below and above 0 are told of `group`, such as "behind" and "ahead".
+        How values below and above 0 are said of `group`, such as "behind" and "ahead".
     expression
         How a derived feature is computed from others (`legible.features.expressions`); "" for one of the observation.
     """

@@ -2,7 +2,7 @@
 
 - `surrogate_importance`: how much worse the model gets when a feature's values are shuffled (permutation importance).
 
-LIME asks the policy about states that nobody visited. Where a policy cannot be asked, because the features are not what
+LIME asks the policy about states never visited. Where a policy cannot be asked, because the features are not what
 it sees (pictures, derived features), the surrogate is asked instead. How well it stands for the policy is its fidelity:
 the share of held-out states in which it predicts the choice. Features that tell the same share their importance.
 """

@@ -1,7 +1,7 @@
 """A policy that is always asked about the same number of rows, so that a state's scores depend on that state alone.
 
 Matrix products may differ in the last bit between batch shapes. Where every batch that a network sees has the same
-shape, a row comes out the same wherever it stands and whatever stands beside it (with the linear algebra of today's
+shape, a row comes out the same wherever it stands and whatever stands around it (with the linear algebra of today's
 processors; `legible.evaluation.recorded` checks it for every study), and an episode is the same to the bit alone, among
 others, and in a batch that shrinks.
 
@@ -54,5 +54,5 @@ class FixedRowsPolicy:
 
 
 def with_fixed_rows(policy: Policy, rows: int) -> Policy:
-    """Return a policy that is asked about batches of so many rows."""
+    """Return a policy that is asked about batches of that many rows."""
     return replace(policy, rows=rows) if isinstance(policy, ChoicePolicy) else FixedRowsPolicy(policy, rows)

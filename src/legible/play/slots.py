@@ -127,7 +127,7 @@ class BatchSlots(_SlotArrays):
         self.observations = self._encoder.encode(observations)
 
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
-        """Take a step in every row; an idle one whose episode is over rests, or starts another that nobody watches."""
+        """Take a step in every row; an idle one whose episode is over rests, or starts another that is not watched."""
         if not self._idle_rest:
             idle_and_over = ~active & (self.terminated | self.truncated)
             if idle_and_over.any():
@@ -304,7 +304,7 @@ class SpaceSlots(_EnvironmentSlots):
         map_arrays(lambda old, new: old.__setitem__(rows, new), self.observations, stacked)
         if self.masks is not None:
             for row in rows.tolist():
-                # An episode that is over has no more actions, so nobody is asked about them.
+                # An episode that is over has no more actions, so no policy is asked about them.
                 if self.terminated[row] or self.truncated[row]:
                     self.masks[row] = True
                     continue
@@ -342,7 +342,7 @@ def make_slots(environment: str | EnvironmentSpec | Env, n: int, cost_name: str 
     """Make n slots: a native vector environment where every episode can have its own seed, else single environments.
 
     An environment object can only be used as it is, so it makes one slot, whatever n. `cost_name` is an entry of the
-    environment's infos that is added up over an episode, beside the reward.
+    environment's infos that is added up over an episode, besides the reward.
     """
     if n < 1:
         raise LegibleError(f"at least one slot is needed, got {n}.")

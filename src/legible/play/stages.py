@@ -114,7 +114,7 @@ def _race_confirmed(settings: StudySettings, known: Known) -> int:
     changes = min(settings.evaluation.confirmation_changes, settings.evaluation.confirmation_seeds)
     if not _is_raced(settings) or not known.candidates or not changes:
         return 0
-    # How many seeds hold so many changed episodes is not known; half of all is a guess.
+    # How many seeds hold this many changed episodes is not known; half of all is a guess.
     return settings.evaluation.confirmation_seeds // 2 + 2 * known.candidates * changes
 
 

@@ -317,7 +317,7 @@ def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
 def describe_rule_briefly(
     rule: Rule, space: FeatureSpace, mood: Mood = "habit", most_words: int = 15, neighbours: Iterable[Rule] = ()
 ) -> str:
-    """Say a rule in about so many words: some of its conditions, and how many more there are.
+    """Say a rule in about `most_words` words: some of its conditions, and how many more there are.
 
     What tells it from its neighbours is always said. Of the rest, conditions that share a word with the action ("west")
     say most about it, then those in the positive: what there is tells more than what there is not.
@@ -329,7 +329,7 @@ def describe_rule_briefly(
     most_words
         About how many words there may be.
     neighbours
-        Rules that are told beside it, itself or not.
+        Rules that are described along with it, itself or not.
 
     Examples
     --------
@@ -506,7 +506,7 @@ def _without_beginning(texts: list[str]) -> list[str]:
 
 
 def action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int, str]:
-    """Short words for actions that are told side by side: "north" and "east" where the words are "go north", "go east".
+    """Short words for actions that stand side by side: "north" and "east" where the words are "go north", "go east".
 
     >>> from legible_envs.pacman.features import pacman_features
     >>> action_words([0, 2], pacman_features(2)), action_words([0, 4], pacman_features(2))

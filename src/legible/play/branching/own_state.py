@@ -2,7 +2,7 @@
 
 - `own_state`: how, for an environment that is one of them; `OwnState` has the two functions.
 
-The wrappers around the environment are copied beside it: a time limit counts, frames are stacked.
+The wrappers around the environment are copied with it: a time limit counts, frames are stacked.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ BOOTSTRAPS = 400
 MOST_KNOWN = 20_000
 # Error beyond that of real transitions, as a share of the variance: what is certain and more than this, is too much.
 FAR_OFF = 0.1
-# Where so much cannot be ruled out, nobody can say that a relation holds.
+# Where this much cannot be ruled out, it cannot be said that a relation holds.
 TOO_UNSURE = 0.25
 
 
@@ -176,7 +176,7 @@ class TransitionChecker:
         return self._answer(relation, told, rows, evidence, results, model, blind)
 
     def _episodes_needed(self, times: float) -> str:
-        """Say how many episodes would tell, when so many times as much play is needed; a little more is safer."""
+        """Say how many episodes would tell, when `times` as much play is needed; a little more is safer."""
         episodes = self.inputs.episodes or USUAL_EPISODES
         hundreds = math.ceil(1.2 * max(1.0, times) * episodes / 100)
         return f"about {100 * hundreds} episodes would tell (--episodes {100 * hundreds})"
@@ -292,7 +292,7 @@ def _results(before: Observations, after: Observations, rewards: Values, ended: 
 
 @dataclass(frozen=True)
 class _Evidence:
-    """How well images of transitions are foretold beside real ones; one entry a result, or a row an image.
+    """How well images of transitions are foretold compared with real ones; one entry a result, or a row an image.
 
     Errors are squared, of ranks in units of their variance: rare large values (a crash) would drown all else.
     """
@@ -345,7 +345,7 @@ class _TransitionModel:
         seed: int,
     ) -> None:
         centre, spread = observations[known].mean(axis=0), observations[known].std(axis=0)
-        # A feature that never varied gets a small scale: an image in which it differs lies where nobody has been.
+        # A feature that never varied gets a small scale: an image in which it differs lies where play has never been.
         self._scale = np.maximum(spread, 1e-4 * np.maximum(1.0, np.abs(centre)))
         self._sorted = np.sort(results[known], axis=0)
         self._known_results = results[known]
