@@ -13,7 +13,8 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -272,23 +273,19 @@ class FunctionReader(FeatureReader):
             )
 
 
-_functions: dict[str, Callable[..., Any]] = {}
-
-
+@cache
 def _load_function(name: str) -> Callable[..., Any]:
     """Return the function behind ``module:function``."""
-    if name not in _functions:
-        module, _, attribute = name.partition(":")
-        try:
-            found = getattr(importlib.import_module(module), attribute, None)
-        except Exception as error:
-            raise FeatureError(
-                f"--features {name}: the module {module!r} cannot be imported ({type(error).__name__}: {error})."
-            ) from error
-        if not callable(found):
-            raise FeatureError(f"--features {name}: the module {module!r} has no function {attribute!r}.")
-        _functions[name] = found
-    return _functions[name]
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except Exception as error:
+        raise FeatureError(
+            f"--features {name}: the module {module!r} cannot be imported ({type(error).__name__}: {error})."
+        ) from error
+    if not callable(found):
+        raise FeatureError(f"--features {name}: the module {module!r} has no function {attribute!r}.")
+    return cast("Callable[..., Any]", found)
 
 
 def _called(name: str, function: Callable[..., Any], observation: Any, info: Any, env: Env | None) -> Any:

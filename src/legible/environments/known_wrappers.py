@@ -14,9 +14,8 @@ import ast
 import importlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from legible.environments import wrappers
 from legible.environments.spaces import UnfitEnvironmentError
@@ -25,17 +24,8 @@ from legible.environments.wrappers import Env
 _LONGEST_TEXT = 200_000
 
 
-@dataclass(frozen=True)
-class _Known:
-    """A wrapper that is known.
-
-    Parameters
-    ----------
-    make
-        Puts it around an environment; takes its arguments.
-    libraries
-        Where it comes from: the names of modules that it may stand in, as a regular expression.
-    """
+class _Known(NamedTuple):
+    """A wrapper that is known: what puts it around an environment, and its modules, as a regular expression."""
 
     make: Callable[..., Env]
     libraries: str

@@ -201,16 +201,14 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return for every row the class of the first rule that matches it, or the default class."""
-        rows = self._validated(X)
-        return self.classes_[self._frequencies.argmax(axis=1)[self._first_match(rows)]]
+        return self.classes_[self._frequencies.argmax(axis=1)[self._first_match(X)]]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return for every row how frequent each class is among the training rows that the same rule decided.
 
         Frequencies have a Laplace correction. The class of the rule always has the largest.
         """
-        rows = self._validated(X)
-        return self._frequencies[self._first_match(rows)]
+        return self._frequencies[self._first_match(X)]
 
     def _learn(
         self,
@@ -291,12 +289,10 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
             f"got {self.categorical_features!r}."
         )
 
-    def _validated(self, X: ArrayLike) -> NDArray[Any]:
+    def _first_match(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return the number of the first rule that matches each row; the number of rules where none does."""
         check_is_fitted(self)
-        return validate_data(self, X, dtype=None, reset=False)
-
-    def _first_match(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """The number of the first rule that matches; the number of rules where none does."""
+        rows = validate_data(self, X, dtype=None, reset=False)
         first = np.full(len(rows), self.n_rules_)
         for number, rule in enumerate(self.rules_):
             first[rule.matching(rows, np.flatnonzero(first == self.n_rules_))] = number

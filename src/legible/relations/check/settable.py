@@ -44,7 +44,6 @@ from legible.relations.check.answers import (
     exact_answer,
     expected_observations,
     phrase,
-    state_in_words,
     told_features,
 )
 from legible.relations.check.transitions import play_at_random, random_actions, taken
@@ -362,10 +361,4 @@ class TableChecker:
                 what = f"the probability of ({where}, reward {reward:g}{', the end' if ended else ''})"
                 differences.append(Difference(what, AFTER_STEP, one.get(key, 0.0), two.get(key, 0.0)))
         differences.sort(key=lambda d: -abs(d.expected - d.found))
-        return Counterexample(
-            state={space.names[0]: float(observations[worst, 0])},
-            words=state_in_words(space, observations[worst]),
-            action=space.action_names[relation.action],
-            image_action=space.action_names[relation.image_action],
-            differences=tuple(differences),
-        )
+        return Counterexample.of(relation, space, observations[worst], differences)
