@@ -41,8 +41,8 @@ class OwnState:
     def save(self, env: Env) -> Any:
         """Copy the state of an environment, of its generator and of its wrappers."""
         inner: Any = env.unwrapped
+        state, random = self.get(inner), getattr(inner, "_np_random", None)
         plain = {name: copy.copy(value) for name, value in inner.__dict__.items() if isinstance(value, _PLAIN)}
-        state, random = (self.get(inner), plain), getattr(inner, "_np_random", None)
         kept = []
         for wrapper in _wrappers(env):  # without the environment in it and without spaces, which do not change
             attributes = {
@@ -51,7 +51,7 @@ class OwnState:
                 if not isinstance(value, (gymnasium.Env, gymnasium.Space)) and not name.startswith("_cached")
             }
             kept.append(copy.deepcopy(attributes))
-        return state, None if random is None else copy.deepcopy(random.bit_generator.state), kept
+        return (state, plain), None if random is None else copy.deepcopy(random.bit_generator.state), kept
 
     def restore(self, env: Env, saved: Any) -> None:
         """Put an environment into a state that was copied."""
