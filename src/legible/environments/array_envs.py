@@ -224,7 +224,7 @@ class ArrayEnv(Drawing, gymnasium.Env[NDArray[np.float32], np.int64], Generic[St
         return self._batch.observations[0].copy(), self.info()
 
     def info(self) -> dict[str, Any]:
-        """Return what the environment tells beside the observation."""
+        """Return what the environment tells besides the observation."""
         return {}
 
     def render(self) -> Any:
@@ -319,16 +319,18 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
         reseed_rows(self._batch, rows, seeds)
 
     def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: dict[str, Any] | None = None,
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Start all episodes, or those that ``options["reset_mask"]`` marks.
 
         A single seed s stands for s, s + 1, …; a list has a seed (or None) for every episode.
         """
-        self.start(self._reset_mask(options), self._seeds(seed))
+        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, np.bool_))
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
+            raise self.error(f"reset_mask must be a boolean array of shape ({self.num_envs},), got {mask!r}.")
+        if not mask.any():
+            raise self.error(f"reset_mask marks no {self.an_episode.split()[-1]}.")
+        self.start(mask, self._seeds(seed))
         return self.observations(), {}
 
     def start(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
@@ -344,16 +346,6 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
         if len(seed) != self.num_envs:
             raise self.error(f"{self.num_envs} seeds are expected, one {self.an_episode}; got {len(seed)}.")
         return seed
-
-    def _reset_mask(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
-        if not options or "reset_mask" not in options:
-            return np.ones(self.num_envs, np.bool_)
-        mask = options["reset_mask"]
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
-            raise self.error(f"reset_mask must be a boolean array of shape ({self.num_envs},), got {mask!r}.")
-        if not mask.any():
-            raise self.error(f"reset_mask marks no {self.an_episode.split()[-1]}.")
-        return mask
 
     def restart_now(self, over: NDArray[np.bool_], final_info: dict[str, Any]) -> dict[str, Any]:
         """Keep the last observations of finished episodes in the infos and start the next ones."""

@@ -1,6 +1,6 @@
 """The choices that actions of any space are made of.
 
-- `default_choices`: names for the choices of an action space that nobody named.
+- `default_choices`: names for the choices of an action space that has none.
 - `fit_choices`: named choices for an action space, or why they do not fit.
 - `check_choosable`: whether rules can speak of such actions.
 """
@@ -55,16 +55,13 @@ def default_choices(
     for part, (words, size) in enumerate(zip(part_names, sizes, strict=True)):
         name = re.sub(r"\W+", "_", words)
         groups.append(ActionGroup(name, len(actions), size, _bounds(space, part)))
-        for choice in _choice_names(space, size):
+        names: Sequence[str] = [str(value) for value in range(size)]
+        if isinstance(space, (spaces.Box, spaces.MultiBinary)):
+            names = REGION_NAMES if isinstance(space, spaces.Box) else ("off", "on")
+        for choice in names:
             to = f"to {choice}" if isinstance(space, spaces.MultiDiscrete) else choice
             actions.append(Action(f"{name}.{choice}", f"set {words} {to}"))
     return tuple(actions), tuple(groups)
-
-
-def _choice_names(space: spaces.Space[Any], size: int) -> Sequence[str]:
-    if isinstance(space, spaces.Box):
-        return REGION_NAMES
-    return ("off", "on") if isinstance(space, spaces.MultiBinary) else [str(value) for value in range(size)]
 
 
 def _bounds(space: spaces.Space[Any], part: int) -> Regions | None:
@@ -97,37 +94,28 @@ def fit_choices(named: FeatureSpace, space: spaces.Space[Any], source: str) -> F
         )
     fitted = []
     for part, group in enumerate(named.groups):
-        if sizes:
-            _check_size(group, sizes[part], source)
-            fitted.append(group)
-        else:
-            fitted.append(_fit_regions(group, _bounds(space, part), source))
-    return replace(named, groups=tuple(fitted))
-
-
-def _check_size(group: ActionGroup, size: int, source: str) -> None:
-    if group.regions is not None:
-        raise UnfitEnvironmentError(
-            f"{source} gives regions of group {group.name!r}, but it has whole numbers; name its {size} values."
-        )
-    if group.count != size:
-        raise UnfitEnvironmentError(
-            f"{source} names {group.count} choices of group {group.name!r}, but the environment has {size}."
-        )
-
-
-def _fit_regions(group: ActionGroup, bounds: Regions | None, source: str) -> ActionGroup:
-    assert bounds is not None
-    given = group.regions
-    if given is None:
-        if group.count < 2:
+        bounds, given = _bounds(space, part), group.regions
+        if bounds is not None:
+            if given is None and group.count < 2:
+                raise UnfitEnvironmentError(
+                    f"{source} names one region of group {group.name!r}; at least two are needed to choose between."
+                )
+            given = bounds if given is None else given
+            if (np.float32(given.low), np.float32(given.high)) != (np.float32(bounds.low), np.float32(bounds.high)):
+                raise UnfitEnvironmentError(
+                    f"{source}: the regions of group {group.name!r} reach from {given.low:g} to {given.high:g}, but "
+                    f"the environment's bounds are {bounds.low:g} and {bounds.high:g}."
+                )
+            fitted.append(replace(group, regions=replace(given, low=bounds.low, high=bounds.high)))
+            continue
+        if group.regions is not None:
             raise UnfitEnvironmentError(
-                f"{source} names one region of group {group.name!r}; at least two are needed to choose between."
+                f"{source} gives regions of group {group.name!r}, but it has whole numbers; name its {sizes[part]} "
+                "values."
             )
-        return replace(group, regions=bounds)
-    if (np.float32(given.low), np.float32(given.high)) != (np.float32(bounds.low), np.float32(bounds.high)):
-        raise UnfitEnvironmentError(
-            f"{source}: the regions of group {group.name!r} reach from {given.low:g} to {given.high:g}, but the "
-            f"environment's bounds are {bounds.low:g} and {bounds.high:g}."
-        )
-    return replace(group, regions=replace(given, low=bounds.low, high=bounds.high))
+        if group.count != sizes[part]:
+            raise UnfitEnvironmentError(
+                f"{source} names {group.count} choices of group {group.name!r}, but the environment has {sizes[part]}."
+            )
+        fitted.append(group)
+    return replace(named, groups=tuple(fitted))

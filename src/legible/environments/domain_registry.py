@@ -43,7 +43,7 @@ class RelationsFile(NamedTuple):
     path
         The TOML file.
     default
-        Whether a study uses it when nobody says otherwise; if not, it is offered by its name.
+        Whether a study uses it unless another is asked for; if not, it is offered by its name.
     """
 
     ids: str
@@ -121,7 +121,12 @@ class Domain:
         bare = environment.unwrapped
         if self.actions and type(bare.action_space).__name__ != self.actions:
             return False
-        return any(_is_class(kind, name) for kind in type(bare).__mro__ for name in self.classes)
+        kinds = type(bare).__mro__
+        full_names = {f"{kind.__module__}:{kind.__qualname__}" for kind in kinds}
+        return any(
+            name in full_names if ":" in name else any(f"{kind.__module__}.".startswith(f"{name}.") for kind in kinds)
+            for name in self.classes
+        )
 
 
 _DOMAINS: dict[str, Domain] = {}
@@ -201,10 +206,3 @@ def without_version(env_id: str) -> str:
     """Take off the version, and the module that registers the id; a factory behind a module has no version."""
     plain, versions = re.subn(r"-v\d+$", "", env_id)
     return plain.rpartition(":")[2] if versions else plain
-
-
-def _is_class(kind: type, name: str) -> bool:
-    """Whether a class is the one of this name, or is of this package."""
-    if ":" in name:
-        return f"{kind.__module__}:{kind.__qualname__}" == name
-    return f"{kind.__module__}.".startswith(f"{name}.")

@@ -84,7 +84,7 @@ def domain_groups(environment: str | EnvironmentSpec | Env, space: FeatureSpace)
 def shipped_features(environment: str | Env) -> FeatureSpace | None:
     """Return the names and words that come with the domain for an environment, or None where there are none.
 
-    Of an id only those can be told that are a file; some are made for the environment.
+    Of an id only those are known that are a file; some are made for the environment.
     """
     domain, env_id = domain_of(environment), id_of(environment)
     names = {} if domain is None else domain.names

@@ -18,18 +18,12 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from legible.environments.feature_readers import (
-    EntryReader,
-    FeatureReader,
-    ObservationReader,
-    flat_width,
-    reader_of,
-)
+from legible.environments.feature_readers import EntryReader, FeatureReader, ObservationReader, flat_width, reader_of
 from legible.environments.names import NOBODY, NamedSpace, fit_actions, read_names, resolve_names
 from legible.environments.spaces import UnfitEnvironmentError
 from legible.environments.spec import Env
 from legible.errors import did_you_mean
-from legible.features import Feature, FeatureSpace
+from legible.features import FeatureSpace
 
 
 @dataclass(frozen=True)
@@ -83,7 +77,7 @@ class FeatureMap:
 
     @property
     def needs(self) -> str:
-        """What features are read from beside the observation, in words; "" for nothing."""
+        """What features are read from besides the observation, in words; "" for nothing."""
         return self.reader.needs
 
     @property
@@ -116,25 +110,20 @@ def map_features(env: Env, names: str | Path | FeatureSpace | None = None, featu
         named = resolve_names(env, names)
         return FeatureMap(named.space, ObservationReader(named.space.own.features), env.observation_space, named.source)
     reader = EntryReader.of(env.observation_space) if features is None else reader_of(features, env)
-    given, source = read_names(names)
-    own_features = reader.features if given is None else _renamed(reader.features, given, source)
-    derived = () if given is None else given.features[given.n_own :]
-    actions = FeatureSpace(()) if given is None else given
-    space = FeatureSpace((*own_features, *derived), actions.actions, actions.groups if actions.actions else ())
-    space = fit_actions(space, env, source).with_derived_words()
-    told = given is not None and given.n_own == len(own_features)
-    return FeatureMap(space, reader, env.observation_space, source if told else NOBODY)
-
-
-def _renamed(features: tuple[Feature, ...], given: FeatureSpace, source: str) -> tuple[Feature, ...]:
-    """Features with the kinds and words that a names file has for some of them, by their names."""
-    told = {feature.name: feature for feature in given.features[: given.n_own]}
-    known = [feature.name for feature in features]
-    for name in told:
+    user_names, source = read_names(names)
+    given = FeatureSpace(()) if user_names is None else user_names
+    renamed = {feature.name: feature for feature in given.features[: given.n_own]}
+    known = [feature.name for feature in reader.features]
+    for name in renamed:
         if name not in known:
             hint = did_you_mean(name, known) or f" The features are {', '.join(known[:20])}."
             raise UnfitEnvironmentError(f"{source}: there is no feature {name!r} here.{hint}")
-    return tuple(told.get(feature.name, feature) for feature in features)
+    own_features = [renamed.get(feature.name, feature) for feature in reader.features]
+    derived = given.features[given.n_own :]
+    space = FeatureSpace((*own_features, *derived), given.actions, given.groups if given.actions else ())
+    space = fit_actions(space, env, source).with_derived_words()
+    names_all = user_names is not None and given.n_own == len(own_features)
+    return FeatureMap(space, reader, env.observation_space, source if names_all else NOBODY)
 
 
 def is_flat(mapped: FeatureMap) -> bool:

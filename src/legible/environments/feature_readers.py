@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -36,7 +37,7 @@ class FeatureReader(ABC):
     Attributes
     ----------
     needs
-        What it looks at beside the observation, in words; "" for nothing.
+        What it looks at besides the observation, in words; "" for nothing.
     """
 
     needs: ClassVar[str] = ""
@@ -138,7 +139,8 @@ class EntryReader(FeatureReader):
             )
         ordered = [key for key in arrays if key in taken]
         text = f"entries:{','.join(chosen)}" if chosen else "entries"
-        described = tuple((key, tuple(arrays[key].shape or ()), _is_whole(arrays[key])) for key in ordered)
+        whole = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+        described = tuple((key, tuple(arrays[key].shape or ()), isinstance(arrays[key], whole)) for key in ordered)
         return cls(described, ordered == list(arrays), text)
 
     @property
@@ -152,7 +154,7 @@ class EntryReader(FeatureReader):
         found = []
         for key, shape, whole in self.entries:
             kind: Kind = "categorical" if whole else "numeric"
-            found += [Feature(name, kind) for name in _places(_as_name(key), shape)]
+            found += [Feature(".".join([_as_name(key), *map(str, place)]), kind) for place in np.ndindex(*shape)]
         return tuple(found)
 
     def read(self, observation: Any, info: Mapping[str, Any], env: Env | None) -> Row:  # noqa: ARG002
@@ -262,7 +264,7 @@ class FunctionReader(FeatureReader):
         return _checked(given, self.features, where)
 
     def check_trusted(self) -> None:
-        """Raise where a file names the function, and nobody said that it may be imported."""
+        """Raise where a file names the function, without a word that it may be imported."""
         if not self.trusted:
             raise UntrustedCodeError(
                 f"the file of the rules names the function {self.name!r}, which would be imported. If you know where "
@@ -271,23 +273,19 @@ class FunctionReader(FeatureReader):
             )
 
 
-_functions: dict[str, Callable[..., Any]] = {}
-
-
+@cache
 def _load_function(name: str) -> Callable[..., Any]:
     """Return the function behind ``module:function``."""
-    if name not in _functions:
-        module, _, attribute = name.partition(":")
-        try:
-            found = getattr(importlib.import_module(module), attribute, None)
-        except Exception as error:
-            raise FeatureError(
-                f"--features {name}: the module {module!r} cannot be imported ({type(error).__name__}: {error})."
-            ) from error
-        if not callable(found):
-            raise FeatureError(f"--features {name}: the module {module!r} has no function {attribute!r}.")
-        _functions[name] = found
-    return _functions[name]
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except Exception as error:
+        raise FeatureError(
+            f"--features {name}: the module {module!r} cannot be imported ({type(error).__name__}: {error})."
+        ) from error
+    if not callable(found):
+        raise FeatureError(f"--features {name}: the module {module!r} has no function {attribute!r}.")
+    return cast("Callable[..., Any]", found)
 
 
 def _called(name: str, function: Callable[..., Any], observation: Any, info: Any, env: Env | None) -> Any:
@@ -351,15 +349,6 @@ def _as_name(key: str) -> str:
     """A key as a name that rules can hold."""
     plain = "".join(letter if letter.isalnum() or letter in "_.-" else "_" for letter in str(key))
     return plain if plain[:1].isalpha() or plain[:1] == "_" else f"_{plain}"
-
-
-def _places(name: str, shape: tuple[int, ...]) -> Iterator[str]:
-    for place in np.ndindex(*shape):
-        yield ".".join([name, *map(str, place)])
-
-
-def _is_whole(space: spaces.Space[Any]) -> bool:
-    return isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary))
 
 
 # --- Observations of any space as rows of numbers ---------------------------------------------------------------------

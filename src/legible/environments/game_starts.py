@@ -112,14 +112,10 @@ def make_or_reuse(name: str, arguments: Mapping[str, Any]) -> Env:
     if _idle.get(key):
         return RememberedStarts(_idle[key].pop(), key)
     made = gymnasium.make(name, **arguments)
-    return RememberedStarts(made, key) if _is_game(made) and made.render_mode is None else made
-
-
-def _is_game(env: Env) -> bool:
-    """Whether an environment is an Atari game with nothing around it that an episode could leave a trace in."""
-    inner: Any = env.unwrapped
-    around: Any = env
+    inner: Any = made.unwrapped
+    around: Any = made  # what is around a game may hold nothing that an episode could leave a trace in
     while isinstance(around, gymnasium.Wrapper) and type(around).__name__ in _WITHOUT_STATE:
         around = around.env
     shows_array = isinstance(inner.observation_space, gymnasium.spaces.Box)
-    return around is inner and shows_array and type(inner).__module__.startswith("ale_py.")
+    is_game = around is inner and shows_array and type(inner).__module__.startswith("ale_py.")
+    return RememberedStarts(made, key) if is_game and made.render_mode is None else made

@@ -14,8 +14,8 @@ import ast
 import importlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from legible.environments import wrappers
 from legible.environments.spaces import UnfitEnvironmentError
@@ -24,17 +24,8 @@ from legible.environments.wrappers import Env
 _LONGEST_TEXT = 200_000
 
 
-@dataclass(frozen=True)
-class _Known:
-    """A wrapper that is known.
-
-    Parameters
-    ----------
-    make
-        Puts it around an environment; takes its arguments.
-    libraries
-        Where it comes from: the names of modules that it may stand in, as a regular expression.
-    """
+class _Known(NamedTuple):
+    """A wrapper that is known: what puts it around an environment, and its modules, as a regular expression."""
 
     make: Callable[..., Env]
     libraries: str
@@ -53,23 +44,18 @@ def _nothing(env: Env, **options: Any) -> Env:  # noqa: ARG001 (whatever is reco
     return env
 
 
-def _of_gymnasium(name: str, **renamed: str) -> Callable[..., Env]:
-    """Return what makes a wrapper of Gymnasium; `renamed` says what arguments of older versions are called today."""
+def _imported(module: str, name: str, **renamed: str) -> Callable[..., Env]:
+    """Return what makes a wrapper of a module; `renamed` says what arguments of older versions are called today."""
 
     def make(env: Env, **options: Any) -> Env:
-        module = importlib.import_module("gymnasium.wrappers")
-        made: Env = getattr(module, name)(env, **{renamed.get(key, key): value for key, value in options.items()})
+        wrapper = getattr(importlib.import_module(module), name)
+        made: Env = wrapper(env, **{renamed.get(key, key): value for key, value in options.items()})
         return made
 
     return make
 
 
-def _of_minigrid(name: str) -> Callable[..., Env]:
-    def make(env: Env, **options: Any) -> Env:
-        made: Env = getattr(importlib.import_module("minigrid.wrappers"), name)(env, **options)
-        return made
-
-    return make
+_of_gymnasium = partial(_imported, "gymnasium.wrappers")
 
 
 def _resized(env: Env, shape: Any) -> Env:
@@ -105,7 +91,7 @@ _TABLE: Mapping[str, _Known] = {
         for name in ("FlattenObservation", "FrameStackObservation", "ClipAction", "TimeLimit")
     },
     **{
-        name: _Known(_of_minigrid(name), _MINIGRID)
+        name: _Known(_imported("minigrid.wrappers", name), _MINIGRID)
         for name in (
             *("FlatObsWrapper", "ImgObsWrapper", "FullyObsWrapper", "OneHotPartialObsWrapper", "RGBImgObsWrapper"),
             *("RGBImgPartialObsWrapper", "DictObservationSpaceWrapper", "SymbolicObsWrapper", "ViewSizeWrapper"),
@@ -172,17 +158,13 @@ def parse_wrapper(text: str) -> tuple[str, dict[str, Any]]:
         call = ast.parse(f"_({rest}", mode="eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise ValueError
-        return name, {str(pair.arg): ast.literal_eval(pair.value) for pair in call.keywords if _is_named(pair)}
+        if any(pair.arg is None for pair in call.keywords):  # **
+            raise ValueError
+        return name, {str(pair.arg): ast.literal_eval(pair.value) for pair in call.keywords}
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
         raise UnfitEnvironmentError(
             f"wrapper {text[:100]!r}: write its arguments as {name[:50]}(name=value), each a plain value."
         ) from error
-
-
-def _is_named(pair: ast.keyword) -> bool:
-    if pair.arg is None:
-        raise ValueError("**")
-    return True
 
 
 def wrapper_text(name: str, arguments: Mapping[str, Any]) -> str:

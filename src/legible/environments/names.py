@@ -59,7 +59,7 @@ class NamedSpace(NamedTuple):
 
     @property
     def is_named(self) -> bool:
-        """Whether somebody named them, and so told their kinds as well."""
+        """Whether somebody named them, and so gave their kinds as well."""
         return self.source != NOBODY
 
     @property
@@ -102,23 +102,26 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
     check_choosable(env.action_space)
     given, source = read_names(names)
     if given is not None and not given.n_own and len(given):
-        return _with_derived(resolve_names(env), given, source, env)
+        # It has derived features alone; somebody else names the others.
+        named = resolve_names(env)
+        space = replace(named.space, features=(*named.space.features, *given.features))
+        if given.actions:
+            space = fit_actions(replace(space, actions=given.actions, groups=given.groups), env, source)
+        return NamedSpace(space.with_derived_words(), named.source)
     if given is not None:
         return _checked(given, source, encoder, env)
-    own = _stacked(env, encoder.width) or _own(env)
-    if own is not None:
+    own = _stacked(env, encoder.width)
+    if own is None and env.has_wrapper_attr("feature_space"):
+        own = env.get_wrapper_attr("feature_space")
+    if isinstance(own, FeatureSpace):
         return _checked(own, ENVIRONMENT, encoder, env)
     shipped = shipped_features(env)
     fitting = None if shipped is None or len(shipped) != encoder.width else _fitting(shipped, env)
     if fitting is not None:
         return NamedSpace(fitting, SHIPPED)
-    return NamedSpace(_numbered(encoder, env), NOBODY)
-
-
-def _own(env: Env) -> FeatureSpace | None:
-    """Names that the environment, or a wrapper, has itself."""
-    own = env.get_wrapper_attr("feature_space") if env.has_wrapper_attr("feature_space") else None
-    return own if isinstance(own, FeatureSpace) else None
+    kind: Kind = "categorical" if encoder.categorical else "numeric"
+    features = tuple(Feature(f.name, kind) for f in FeatureSpace.unnamed(encoder.width, 0).features)
+    return NamedSpace(FeatureSpace(features, **_own_choices(env)), NOBODY)
 
 
 def _stacked(env: Env, width: int) -> FeatureSpace | None:
@@ -143,14 +146,6 @@ def read_names(names: str | Path | FeatureSpace | None) -> tuple[FeatureSpace | 
     if isinstance(names, FeatureSpace):
         return names, "the given feature space"
     return FeatureSpace.from_toml(names), f"the names file {names}"
-
-
-def _with_derived(named: NamedSpace, given: FeatureSpace, source: str, env: Env) -> NamedSpace:
-    """Names that somebody else gave, with the derived features of a names file that has no others."""
-    space = replace(named.space, features=(*named.space.features, *given.features))
-    if given.actions:
-        space = fit_actions(replace(space, actions=given.actions, groups=given.groups), env, source)
-    return NamedSpace(space.with_derived_words(), named.source)
 
 
 def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -> FeatureSpace:
@@ -228,7 +223,14 @@ def _own_choices(env: Env) -> dict[str, Any]:
     """Actions, and groups of them, as the environment calls them, else by their numbers."""
     if isinstance(env.action_space, spaces.Discrete):
         n_actions = count_actions(env.action_space)
-        names = _own_action_names(env)
+        names: list[str] = []
+        if env.has_wrapper_attr("get_action_meanings"):  # as in Atari
+            names = [str(name) for name in env.get_wrapper_attr("get_action_meanings")()]
+        elif env.has_wrapper_attr("actions"):  # as in MiniGrid
+            named = env.get_wrapper_attr("actions")
+            by_number = sorted(named) if isinstance(named, type) and issubclass(named, enum.IntEnum) else []
+            if [*map(int, by_number)] == [*range(len(by_number))]:
+                names = [action.name for action in by_number]
         if len(names) == n_actions:
             with suppress(FeatureError):  # names that rules cannot hold, or the same one twice
                 return {"actions": FeatureSpace.of([], names).actions, "groups": ()}
@@ -237,26 +239,9 @@ def _own_choices(env: Env) -> dict[str, Any]:
     return {"actions": actions, "groups": groups}
 
 
-def _own_action_names(env: Env) -> Sequence[str]:
-    """What an environment calls its actions: ``get_action_meanings()`` as in Atari, ``actions`` as in MiniGrid."""
-    if env.has_wrapper_attr("get_action_meanings"):
-        return [str(name) for name in env.get_wrapper_attr("get_action_meanings")()]
-    named = env.get_wrapper_attr("actions") if env.has_wrapper_attr("actions") else None
-    if isinstance(named, type) and issubclass(named, enum.IntEnum):
-        by_number = sorted(named)
-        return [action.name for action in by_number] if [*map(int, by_number)] == [*range(len(by_number))] else []
-    return []
-
-
 def _part_names(env: Env) -> Sequence[str] | None:
     """What the parts of actions are called: the environment's ``action_names``, or Gymnasium's words for its own."""
     names = env.get_wrapper_attr("action_names") if env.has_wrapper_attr("action_names") else None
     if names is None and env.spec is not None:
         names = _PARTS.get(env.spec.id.rpartition("-v")[0])
     return names
-
-
-def _numbered(encoder: ObservationEncoder, env: Env) -> FeatureSpace:
-    kind: Kind = "categorical" if encoder.categorical else "numeric"
-    features = tuple(Feature(f.name, kind) for f in FeatureSpace.unnamed(encoder.width, 0).features)
-    return FeatureSpace(features, **_own_choices(env))

@@ -166,7 +166,7 @@ def as_taken(space: spaces.Space[Any], actions: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_playable(observation_space: spaces.Space[Any] | None, action_space: spaces.Space[Any]) -> None:
-    """Raise unless policies can act on such observations (None: nobody looks at them) and with such actions."""
+    """Raise unless policies can act on such observations (None: they are not looked at) and with such actions."""
     parts = {} if observation_space is None else {"observations are": observation_space}
     if isinstance(observation_space, spaces.Dict):
         parts = {f"the entry {key!r} of the observations is": part for key, part in observation_space.spaces.items()}

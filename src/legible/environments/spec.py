@@ -83,7 +83,12 @@ class EnvironmentSpec:
         wrappers = [parse_wrapper(text) for text in self.wrappers]
         names += [name for name, _ in wrappers if ":" in name]
         texts = _texts([dict(self.arguments), *(arguments for _, arguments in wrappers)])
-        return (*names, *(text for text in texts if _is_importable(text)))
+        for text in texts:  # nothing is imported to find out
+            if re.fullmatch(r"[^\W\d]\w*([.:][^\W\d]\w*)+", text):
+                package = re.split("[.:]", text, maxsplit=1)[0]
+                if package in sys.modules or importlib.util.find_spec(package) is not None:
+                    names.append(text)
+        return tuple(names)
 
     @property
     def solved_from(self) -> float | None:
@@ -100,7 +105,10 @@ class EnvironmentSpec:
         """Make one environment."""
         arguments = {**self.arguments, **more}
         if arguments.get("render_mode") is not None:
-            _draw_without_display()
+            # Left alone, MuJoCo looks for a screen and fails where there is none.
+            screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+            if sys.platform.startswith("linux") and not screen:
+                os.environ.setdefault("MUJOCO_GL", "egl")
         factory = self._factory()
         with self._explained():
             if factory is not None:
@@ -157,8 +165,12 @@ class EnvironmentSpec:
             hint = " It comes with pip install 'legible-rl[mujoco]', too." if missing else ""
             raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}{hint}") from error
         except Exception as error:
+            way, hint = os.environ.get("MUJOCO_GL"), ""
+            files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+            if way and any("OpenGL" in file or "mujoco" in file for file in files):
+                hint = f" MUJOCO_GL={way} asks for a way of drawing that does not work on this machine; try without it."
             raise UnfitEnvironmentError(
-                f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}.{_graphics_hint(error)}"
+                f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}.{hint}"
             ) from error
 
     def _factory(self) -> Callable[..., Any] | None:
@@ -194,14 +206,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for entry in value:
             yield from _texts(entry)
-
-
-def _is_importable(text: str) -> bool:
-    """Whether a text is the name of something in a module that is installed; nothing is imported to find out."""
-    if re.fullmatch(r"[^\W\d]\w*([.:][^\W\d]\w*)+", text) is None:
-        return False
-    package = re.split("[.:]", text, maxsplit=1)[0]
-    return package in sys.modules or importlib.util.find_spec(package) is not None
 
 
 class UntrustedCodeError(UnfitEnvironmentError):
@@ -251,7 +255,12 @@ class _Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
         except CannotDrawError:
             raise
         except Exception as error:  # whatever a machine without a screen or graphics makes of it
-            raise self._cannot(f"{type(error).__name__}: {error}", self._hint()) from error
+            hint = (
+                " MuJoCo draws by OpenGL, on a machine without a screen with MUJOCO_GL=egl (Debian's package libegl1) "
+                "or MUJOCO_GL=osmesa (libosmesa6)."
+            )
+            is_mujoco = any(".mujoco" in base.__module__ for base in type(self.unwrapped).__mro__)
+            raise self._cannot(f"{type(error).__name__}: {error}", hint if is_mujoco else "") from error
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -264,30 +273,6 @@ class _Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _cannot(self, why: str, hint: str) -> CannotDrawError:
         name = self.spec.id if self.spec is not None else type(self.unwrapped).__name__
         return CannotDrawError(f"environment {name!r} cannot be drawn: {why.splitlines()[0].rstrip('.')}.{hint}")
-
-    def _hint(self) -> str:
-        if not any(".mujoco" in base.__module__ for base in type(self.unwrapped).__mro__):
-            return ""
-        return (
-            " MuJoCo draws by OpenGL, on a machine without a screen with MUJOCO_GL=egl (Debian's package libegl1) or "
-            "MUJOCO_GL=osmesa (libosmesa6)."
-        )
-
-
-def _graphics_hint(error: Exception) -> str:
-    """What to do where MuJoCo cannot be imported because of how it is told to draw."""
-    told = os.environ.get("MUJOCO_GL")
-    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    if not told or not any("OpenGL" in file or "mujoco" in file for file in files):
-        return ""
-    return f" MUJOCO_GL={told} asks for a way of drawing that does not work on this machine; try without it."
-
-
-def _draw_without_display() -> None:
-    """Let MuJoCo draw pictures on machines without a screen: left alone, it looks for one and fails."""
-    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if sys.platform.startswith("linux") and not screen:
-        os.environ.setdefault("MUJOCO_GL", "egl")
 
 
 def _registered(env_id: str) -> registration.EnvSpec | None:

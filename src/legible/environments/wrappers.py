@@ -46,6 +46,24 @@ _VELOCITIES = {
 class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     """A wrapper that may have names for what it makes of the observations."""
 
+    def _begin(self) -> None:
+        """Forget the episode before."""
+
+    def _seen(self, observation: Any) -> Any:
+        """Return what is shown for an observation."""
+        return observation
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        observation, info = self.env.reset(**options)
+        self._begin()
+        return self._seen(observation), info
+
+    def step(self, action: Any) -> Stepped:
+        """Take a step."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._seen(observation), float(reward), terminated, truncated, info
+
     def _features(self, inner: FeatureSpace) -> FeatureSpace:
         """Return the names of what comes out, from those of what goes in."""
         return inner
@@ -101,35 +119,35 @@ class FrameStack(_Wrapper):
         }
         self._axes = {key: _channel_axis(box, channels_order) for key, box in boxes.items()}
         filled = padding if isinstance(padding, Mapping) else {} if padding is None else {"": padding}
-        self._empty = {key: _filled(box, filled.get(key)) for key, box in boxes.items()}
+        self._empty: dict[str, NDArray[Any]] = {}
         self._frames: dict[str, list[NDArray[Any]]] = {}
-        stacked: dict[str, spaces.Space[Any]] = {key: self._stacked_box(key, box) for key, box in boxes.items()}
+        stacked: dict[str, spaces.Space[Any]] = {}
+        for key, box in boxes.items():
+            given = filled.get(key)
+            empty = np.zeros(box.shape, box.dtype) if given is None else np.array(given, box.dtype)
+            if empty.size != int(np.prod(box.shape)):
+                raise UnfitEnvironmentError(
+                    f"VecFrameStack: padding has {empty.size} numbers for observations in {box}."
+                )
+            self._empty[key] = empty.reshape(box.shape)
+            low, high = (np.concatenate([bound] * self._n, self._axes[key]) for bound in (box.low, box.high))
+            stacked[key] = spaces.Box(low, high, dtype=box.dtype.type)
         self.observation_space = spaces.Dict(stacked) if isinstance(inner, spaces.Dict) else stacked[""]
-
-    def _stacked_box(self, key: str, box: spaces.Box) -> spaces.Box:
-        low, high = (np.concatenate([bound] * self._n, self._axes[key]) for bound in (box.low, box.high))
-        return spaces.Box(low, high, dtype=box.dtype.type)
 
     def _features(self, inner: FeatureSpace) -> FeatureSpace:
         return stacked_names(inner, self._n)
-
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode: nothing was seen before its first observation."""
-        observation, info = self.env.reset(**options)
-        self._restart()
-        return self._added(observation), info
 
     def step(self, action: Any) -> Stepped:
         """Take a step; the oldest observation is forgotten."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if info.get(FRAMES_RESTART):
-            self._restart()
-        return self._added(observation), float(reward), terminated, truncated, info
+            self._begin()
+        return self._seen(observation), float(reward), terminated, truncated, info
 
-    def _restart(self) -> None:
+    def _begin(self) -> None:
         self._frames = {key: [empty] * self._n for key, empty in self._empty.items()}
 
-    def _added(self, observation: Any) -> Any:
+    def _seen(self, observation: Any) -> Any:
         seen = observation if isinstance(self.observation_space, spaces.Dict) else {"": observation}
         for key, frames in self._frames.items():
             self._frames[key] = [*frames[1:], np.array(seen[key], dtype=self._parts[key].dtype)]
@@ -149,26 +167,16 @@ def _channel_axis(box: spaces.Box, order: str | None) -> int:
     return 0 if is_picture and int(np.argmin(box.shape)) == 0 else -1
 
 
-def _filled(box: spaces.Box, padding: Sequence[float] | None) -> NDArray[Any]:
-    if padding is None:
-        return np.zeros(box.shape, box.dtype)
-    values = np.array(padding, box.dtype)
-    if values.size != int(np.prod(box.shape)):
-        raise UnfitEnvironmentError(f"VecFrameStack: padding has {values.size} numbers for observations in {box}.")
-    return values.reshape(box.shape)
-
-
 def stacked_names(space: FeatureSpace, n_stack: int) -> FeatureSpace:
     """Return the names of stacked observations, oldest first, from those of one."""
-    earlier = [_earlier(feature, ago) for ago in range(n_stack - 1, 0, -1) for feature in space.features]
+    earlier = []
+    for ago in range(n_stack - 1, 0, -1):
+        when = f"{ago} step{'s' if ago > 1 else ''} ago"
+        for feature in space.features:
+            values = {value: f"{words} {when}" for value, words in feature.values.items()}
+            name, words = f"{feature.name}.{ago}ago", f"{feature.label} {when}"
+            earlier.append(replace(feature, name=name, words=words, values=values))
     return replace(space, features=(*earlier, *space.features))
-
-
-def _earlier(feature: Feature, ago: int) -> Feature:
-    """Return a feature of an earlier observation."""
-    when = f"{ago} step{'s' if ago > 1 else ''} ago"
-    values = {value: f"{words} {when}" for value, words in feature.values.items()}
-    return replace(feature, name=f"{feature.name}.{ago}ago", words=f"{feature.label} {when}", values=values)
 
 
 class TimeFeature(_Wrapper):
@@ -202,19 +210,15 @@ class TimeFeature(_Wrapper):
         left = Feature("time.left", words="the share of the time that is left")
         return replace(inner, features=(*inner.features, left))
 
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode: all the time is left."""
-        self._step = 0
-        observation, info = self.env.reset(**options)
-        return self._timed(observation), info
-
     def step(self, action: Any) -> Stepped:
         """Take a step."""
         self._step += 1
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        return self._timed(observation), float(reward), terminated, truncated, info
+        return super().step(action)
 
-    def _timed(self, observation: Any) -> Any:
+    def _begin(self) -> None:
+        self._step = 0
+
+    def _seen(self, observation: Any) -> Any:
         left = np.array(1.0 if self._is_constant else 1 - self._step / self._most, self._dtype)
         if isinstance(observation, dict):
             return {**observation, "observation": np.append(observation["observation"], left)}
@@ -249,25 +253,22 @@ class History(_Wrapper):
         self.observation_space = _with_entry(inner, box) if isinstance(inner, spaces.Dict) else box
         self._horizon, self._dtype = horizon, dtype
         self._nothing = np.zeros(seen.shape, dtype), np.zeros(done.shape, done.dtype)
-        self._seen: list[NDArray[Any]] = []
+        self._shown: list[NDArray[Any]] = []
         self._done: list[NDArray[Any]] = []
-
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode: nothing was seen or done before."""
-        observation, info = self.env.reset(**options)
-        self._seen, self._done = ([nothing] * self._horizon for nothing in self._nothing)
-        return self._remembered(observation), info
 
     def step(self, action: Any) -> Stepped:
         """Take a step."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._done = [*self._done[1:], np.array(action, self._nothing[1].dtype)]
-        return self._remembered(observation), float(reward), terminated, truncated, info
+        return self._seen(observation), float(reward), terminated, truncated, info
 
-    def _remembered(self, observation: Any) -> Any:
-        seen = observation["observation"] if isinstance(observation, dict) else observation
-        self._seen = [*self._seen[1:], np.array(seen, self._dtype)]
-        history = np.concatenate([*self._seen, *self._done])
+    def _begin(self) -> None:
+        self._shown, self._done = ([nothing] * self._horizon for nothing in self._nothing)
+
+    def _seen(self, observation: Any) -> Any:
+        shown = observation["observation"] if isinstance(observation, dict) else observation
+        self._shown = [*self._shown[1:], np.array(shown, self._dtype)]
+        history = np.concatenate([*self._shown, *self._done])
         return {**observation, "observation": history} if isinstance(observation, dict) else history
 
 
@@ -290,15 +291,8 @@ class MaskVelocity(_Wrapper):
         self._shown = np.ones(box.shape, box.dtype)
         self._shown[list(_VELOCITIES[name])] = 0
 
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
-        observation, info = self.env.reset(**options)
-        return observation * self._shown, info
-
-    def step(self, action: Any) -> Stepped:
-        """Take a step."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        return observation * self._shown, float(reward), terminated, truncated, info
+    def _seen(self, observation: Any) -> Any:
+        return observation * self._shown
 
 
 class FrameSkip(_Wrapper):
@@ -344,17 +338,14 @@ class ActionSmoothing(_Wrapper):
         self._before: NDArray[Any] | None = None
         self._coefficient = float(smoothing_coef)
 
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode: nothing was done before."""
-        self._before = None
-        return self.env.reset(**options)
-
     def step(self, action: Any) -> Stepped:
         """Take a step with the average."""
         before = np.zeros_like(action) if self._before is None else self._before
         self._before = self._coefficient * before + (1 - self._coefficient) * action
-        observation, reward, terminated, truncated, info = self.env.step(self._before)
-        return observation, float(reward), terminated, truncated, info
+        return super().step(self._before)
+
+    def _begin(self) -> None:
+        self._before = None
 
 
 class DelayedReward(_Wrapper):
@@ -373,11 +364,6 @@ class DelayedReward(_Wrapper):
         self._delay = _at_least_one("DelayedRewardWrapper: delay", delay)
         self._step, self._earned = 0, 0.0
 
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode: nothing is earned yet."""
-        self._step, self._earned = 0, 0.0
-        return self.env.reset(**options)
-
     def step(self, action: Any) -> Stepped:
         """Take a step."""
         observation, reward, terminated, truncated, info = self.env.step(action)
@@ -387,6 +373,9 @@ class DelayedReward(_Wrapper):
         if self._step % self._delay == 0 or terminated or truncated:
             paid, self._earned = self._earned, 0.0
         return observation, paid, terminated, truncated, info
+
+    def _begin(self) -> None:
+        self._step, self._earned = 0, 0.0
 
 
 class DoneOnSuccess(_Wrapper):
@@ -407,17 +396,15 @@ class DoneOnSuccess(_Wrapper):
         self._offset = float(reward_offset)
         self._needed, self._successes = _at_least_one("DoneOnSuccessWrapper: n_successes", n_successes), 0
 
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
-        self._successes = 0
-        return self.env.reset(**options)
-
     def step(self, action: Any) -> Stepped:
         """Take a step."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._successes = self._successes + 1 if info.get("is_success", False) else 0
         truncated = truncated or self._successes >= self._needed
         return observation, float(reward) + self._offset, terminated, truncated, info
+
+    def _begin(self) -> None:
+        self._successes = 0
 
 
 def _at_least_one(what: str, number: object) -> int:

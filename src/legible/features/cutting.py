@@ -28,7 +28,7 @@ from legible.features.names import FeatureError
 from legible.features.space import FeatureSpace
 
 Values = NDArray[np.float32]
-# How many values of a part are told apart when it is cut.
+# How many values of a part are distinguished when it is cut.
 RESOLUTION = 1000
 
 
@@ -75,8 +75,12 @@ def cut_choices(
         return space
     made: dict[int, _Cut] = {}
     for family in _families(groups, open_groups, links):
-        pooled = [] if actions is None else [family.to_frame(i, actions[:, i]) for i in family.signs]
-        values = np.concatenate(pooled).astype(np.float32) if pooled else np.zeros(0, np.float32)
+        values = np.zeros(0, np.float32)
+        if actions is not None:
+            # As the first group of the family has them.
+            columns = {i: np.asarray(actions[:, i], np.float32) for i in family.signs}
+            mirror = np.float32(family.twice_centre)
+            values = np.concatenate([c if family.signs[i] > 0 else mirror - c for i, c in columns.items()])
         frame = _cut_frame(family, values)
         made |= {i: frame if family.signs[i] > 0 else frame.mirrored(family.twice_centre) for i in family.signs}
     kept = [
@@ -89,7 +93,7 @@ def cut_choices(
 
 
 class _Cut(NamedTuple):
-    """Regions, and which places of the choices that a group has, so many, are left."""
+    """Regions, and which of the places of a group's choices are left; `of` is how many there were."""
 
     regions: Regions
     kept: tuple[int, ...]
@@ -125,18 +129,9 @@ class _Family:
         return self.groups[min(self.signs)].count
 
     @property
-    def name(self) -> str:
-        return self.groups[min(self.signs)].name
-
-    @property
     def twice_centre(self) -> float:
         low, high = self.bounds.low, self.bounds.high
         return low + high if np.isfinite(low) and np.isfinite(high) else 0.0
-
-    def to_frame(self, number: int, values: NDArray[Any]) -> Values:
-        """Values of a group as the first group of the family has them."""
-        column = np.asarray(values, np.float32)
-        return column if self.signs[number] > 0 else np.float32(self.twice_centre) - column
 
     def given_cuts(self) -> tuple[float, ...] | None:
         """Cuts that a names file gives, as the first group has them; they must not contradict each other."""
@@ -150,7 +145,7 @@ class _Family:
                 if self.symmetric and cuts != flipped:
                     raise FeatureError(
                         f"group {self.groups[number].name!r}: a relation mirrors it, but its regions, cut at "
-                        f"{_listed(cuts)}, are no mirror images of each other."
+                        f"{', '.join(f'{cut:g}' for cut in cuts)}, are no mirror images of each other."
                     )
         if len(found) > 1:
             one, other = list(found.values())[:2]
@@ -158,13 +153,15 @@ class _Family:
         return next(iter(found), None)
 
 
-def _listed(cuts: Sequence[float]) -> str:
-    return ", ".join(f"{cut:g}" for cut in cuts)
-
-
 def _families(groups: Sequence[ActionGroup], members: Sequence[int], links: Iterable[GroupLink]) -> list[_Family]:
     """Put together what links connect."""
-    known = [link for link in links if link.group in members and link.image in members and _alike(groups, link)]
+    known = []
+    for link in links:
+        group, image = groups[link.group], groups[link.image]
+        if link.group in members and link.image in members and group.regions is not None and image.regions is not None:
+            bounds, image_bounds = ((each.low, each.high) for each in (group.regions, image.regions))
+            if group.count == image.count and bounds == image_bounds:
+                known.append(link)
     families: list[_Family] = []
     left = list(members)
     while left:
@@ -184,21 +181,14 @@ def _families(groups: Sequence[ActionGroup], members: Sequence[int], links: Iter
     return families
 
 
-def _alike(groups: Sequence[ActionGroup], link: GroupLink) -> bool:
-    one, other = groups[link.group], groups[link.image]
-    if one.regions is None or other.regions is None:
-        return False
-    return (one.count, one.regions.low, one.regions.high) == (other.count, other.regions.low, other.regions.high)
-
-
 def _cut_frame(family: _Family, values: Values) -> _Cut:
     """Cut the first group of a family."""
     given = family.given_cuts()
     if given is not None:
         cuts = list(given)
         if family.symmetric:
-            centre = family.twice_centre / 2
-            inner, upper = [cut for cut in cuts if cut == centre], [cut for cut in cuts if cut > centre]
+            middle = family.twice_centre / 2
+            inner, upper = [cut for cut in cuts if cut == middle], [cut for cut in cuts if cut > middle]
             cuts = _both_sides(inner, upper, family.twice_centre)
     elif family.symmetric:
         cuts = _symmetric_cuts(family, values)
@@ -206,7 +196,12 @@ def _cut_frame(family: _Family, values: Values) -> _Cut:
         shares = [k / family.count for k in range(1, family.count)]
         cuts = _quantile_cuts(values, shares, _step(family, values)) or _equal_pieces(family, values)
     kept = [i for i in range(len(cuts) + 1) if i == 0 or i == len(cuts) or cuts[i - 1] < cuts[i]]
-    regions = replace(family.bounds, cuts=tuple(sorted(set(cuts))), typical=(), spread=_spread(family, values))
+    centre = family.twice_centre / 2 if family.symmetric else values.mean(dtype=np.float64) if values.size else 0.0
+    spread = float(np.sqrt(np.mean((values.astype(np.float64) - centre) ** 2))) if values.size else 0.0
+    if not spread > 0:
+        width = family.bounds.high - family.bounds.low
+        spread = width / family.count if np.isfinite(width) else 1.0
+    regions = replace(family.bounds, cuts=tuple(sorted(set(cuts))), typical=(), spread=spread)
     return _Cut(replace(regions, typical=_typical(family, regions, values)), tuple(kept), family.count)
 
 
@@ -228,13 +223,11 @@ def _quantile_cuts(values: Values, shares: Sequence[float], step: float) -> list
         return []
     passed = (ends + 1) / values.size
     chosen = [int(ends[np.abs(passed - share).argmin()]) for share in shares]
-    return [_midway(ordered[last], ordered[last + 1]) for last in chosen]
-
-
-def _midway(one: np.float32, other: np.float32) -> float:
-    """A cut between two values: the first lies below it or at it, the second above it."""
-    middle = np.float32((float(one) + float(other)) / 2)
-    return float(middle if middle < other else one)
+    cuts = []
+    for one, other in ((ordered[last], ordered[last + 1]) for last in chosen):
+        middle = np.float32((float(one) + float(other)) / 2)
+        cuts.append(float(middle if middle < other else one))  # one lies below it or at it, the other above it
+    return cuts
 
 
 def _symmetric_cuts(family: _Family, values: Values) -> list[float]:
@@ -273,28 +266,19 @@ def _equal_pieces(family: _Family, values: Values) -> list[float]:
     return [float(np.float32(cut)) for cut in np.linspace(low, high, family.count + 1)[1:-1]]
 
 
-def _spread(family: _Family, values: Values) -> float:
-    centre = family.twice_centre / 2 if family.symmetric else values.mean(dtype=np.float64) if values.size else 0.0
-    found = float(np.sqrt(np.mean((values.astype(np.float64) - centre) ** 2))) if values.size else 0.0
-    width = family.bounds.high - family.bounds.low
-    return found if found > 0 else width / family.count if np.isfinite(width) else 1.0
-
-
 def _typical(family: _Family, regions: Regions, values: Values) -> tuple[float, ...]:
     """The median of the actions in every region, mirrored ones among them; the middle of one that was never visited."""
     count = len(regions.cuts or ()) + 1
     twice = np.float32(family.twice_centre)
     pooled = np.concatenate([values, twice - values]) if family.symmetric else values
     places = regions.region_of(pooled)
-    found = [_median(pooled[places == k]) if (places == k).any() else regions.middle(k) for k in range(count)]
+    found = []
+    for k in range(count):
+        inside = np.sort(pooled[places == k])  # the lower median is something that was really done
+        found.append(float(inside[(inside.size - 1) // 2]) + 0.0 if inside.size else regions.middle(k))
     if family.symmetric:
         for k in range(count // 2):
             found[k] = float(twice) - found[count - 1 - k] + 0.0
         if count % 2:
             found[count // 2] = float(twice) / 2
     return tuple(found)
-
-
-def _median(values: Values) -> float:
-    """The lower median: something that was really done."""
-    return float(np.sort(values)[(values.size - 1) // 2]) + 0.0

@@ -1,7 +1,7 @@
 """Features that are computed from others, step by step, with a memory of each episode.
 
 - `DerivedFeatures`: those of a feature space, ready to be computed for many episodes side by side.
-- `derived_kind`, `derived_words`: what can be told of such a feature from its expression.
+- `derived_kind`, `derived_words`: what follows from the expression of such a feature.
 """
 
 from __future__ import annotations
@@ -97,14 +97,27 @@ class DerivedFeatures:
         width, found = len(parts), []
         for name, text in derived.items():
             expression = parse_expression(text, _called(name), constants=constants, first=width)
-            _check_names(name, expression, known, constants)
+            for used in expression.names:
+                if used not in known:
+                    hint = did_you_mean(used, [*known, *constants])
+                    raise FeatureError(f"{_called(name)} = {text!r}: there is no feature called {used!r}.{hint}")
             width += expression.memory
             found.append(expression)
+        # Each comes after those that it uses.
+        uses = {
+            name: [used for used in expression.names if used in derived and used not in parts]
+            for name, expression in zip(derived, found, strict=True)
+        }
+        try:
+            order = [list(derived).index(name) for name in TopologicalSorter(uses).static_order()]
+        except CycleError as error:
+            circle = " → ".join(error.args[1])
+            raise FeatureError(f"derived features are computed from each other in a circle: {circle}.") from None
         return cls(
             own=tuple(own),
             names=tuple(derived),
             expressions=tuple(found),
-            order=_order(dict(zip(derived, found, strict=True)), parts),
+            order=tuple(order),
             parts=tuple(parts),
             start=tuple(parts.values()),
             actions=tuple(actions),
@@ -138,45 +151,22 @@ class DerivedFeatures:
         step = Step(values, memory, fresh)
         derived = np.empty((len(columns), len(self.names)), np.float32)
         for i in self.order:
-            values[self.names[i]] = derived[:, i] = self._values(i, step)
+            what = f"{_called(self.names[i])} = {self.expressions[i].text!r}"
+            try:
+                with np.errstate(all="ignore"):
+                    found = self.expressions[i].evaluate(step).astype(np.float32)
+            except FeatureError as error:
+                raise FeatureError(f"{what} {error}.") from None
+            if not np.isfinite(found).all():
+                bad = found[int(np.argmin(np.isfinite(found)))]
+                raise FeatureError(f"{what} is {bad}; it must be a finite number.")
+            derived[:, i] = found
+            values[self.names[i]] = found.astype(np.float64)
         return derived
-
-    def _values(self, i: int, step: Step) -> Values:
-        expression = self.expressions[i]
-        try:
-            with np.errstate(all="ignore"):
-                found = expression.evaluate(step).astype(np.float32)
-        except FeatureError as error:
-            raise FeatureError(f"{_called(self.names[i])} = {expression.text!r} {error}.") from None
-        if not np.isfinite(found).all():
-            bad = found[int(np.argmin(np.isfinite(found)))]
-            raise FeatureError(f"{_called(self.names[i])} = {expression.text!r} is {bad}; it must be a finite number.")
-        return found.astype(np.float64)
 
 
 def _called(name: str) -> str:
     return f"derived feature {name!r}"
-
-
-def _check_names(name: str, expression: Expression, known: set[str], constants: Mapping[str, float]) -> None:
-    for used in expression.names:
-        if used not in known:
-            hint = did_you_mean(used, [*known, *constants])
-            raise FeatureError(f"{_called(name)} = {expression.text!r}: there is no feature called {used!r}.{hint}")
-
-
-def _order(derived: Mapping[str, Expression], parts: Mapping[str, float]) -> tuple[int, ...]:
-    """Put derived features into an order in which each comes after those that it uses."""
-    names = list(derived)
-    uses = {
-        name: [used for used in expression.names if used in derived and used not in parts]
-        for name, expression in derived.items()
-    }
-    try:
-        return tuple(names.index(name) for name in TopologicalSorter(uses).static_order())
-    except CycleError as error:
-        circle = " → ".join(error.args[1])
-        raise FeatureError(f"derived features are computed from each other in a circle: {circle}.") from None
 
 
 def derived_kind(expression: Expression) -> str:

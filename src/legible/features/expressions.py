@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,27 +127,18 @@ def parse_expression(
         wrong = str(error) or "is nested too deeply"
         raise FeatureError(f"{where}: {text!r}: {wrong}{'' if wrong.endswith('?') else '.'}") from error
     names = tuple(dict.fromkeys(reader.names))
-    return Expression(text, names, reader.memory - first, _is_condition(tree), _same_as(tree), evaluate)
+    while isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "previous" and tree.args:
+        tree = tree.args[0]
+    is_condition = isinstance(tree, (ast.Compare, ast.BoolOp)) or (
+        isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not)
+    )
+    return Expression(text, names, reader.memory - first, is_condition, _name_of(tree) or "", evaluate)
 
 
 def _with_quotes(found: re.Match[str]) -> str:
     """Put names with numbers between dots, as entries of dictionaries have them, in quotes: Python has none such."""
     numbered = any(part[0].isdigit() for part in found[0].split(".")[1:])
     return repr(found[0]) if numbered and found[0][0] not in "'\"" else found[0]
-
-
-def _is_condition(tree: ast.expr) -> bool:
-    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "previous" and tree.args:
-        return _is_condition(tree.args[0])
-    return isinstance(tree, (ast.Compare, ast.BoolOp)) or (
-        isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not)
-    )
-
-
-def _same_as(tree: ast.expr) -> str:
-    while isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "previous" and tree.args:
-        tree = tree.args[0]
-    return _name_of(tree) or ""
 
 
 def _name_of(tree: ast.expr) -> str | None:
@@ -207,15 +199,10 @@ class _Reader:
             case ast.BinOp(left=left, op=op, right=right):
                 return self._binary(left, op, right)
             case ast.BoolOp() | ast.Compare():
-                return self._condition(tree)
+                return self._logic(tree) if isinstance(tree, ast.BoolOp) else self._comparison(tree)
             case ast.Call():
                 return self._call(tree)
         raise _WrongExpressionError(f"{ast.unparse(tree)!r} is nothing that this language knows")
-
-    def _condition(self, tree: ast.BoolOp | ast.Compare) -> Evaluate:
-        if isinstance(tree, ast.Compare):
-            return self._comparison([tree.left, *tree.comparators], tree.ops)
-        return self._logic(isinstance(tree.op, ast.And), tree.values)
 
     def _name(self, name: str) -> Evaluate:
         if name in self.constants:
@@ -233,7 +220,16 @@ class _Reader:
             if isinstance(right, ast.Constant) and right.value == 0:
                 raise _WrongExpressionError("it divides by zero")
             divide: Callable[[Values, Values], Values] = np.divide if isinstance(op, ast.Div) else np.mod
-            return lambda step: _divided(divide, first(step), second(step), written)
+
+            def divided(step: Step) -> Values:
+                value, by = first(step), second(step)
+                if (by == 0.0).any():
+                    raise FeatureError(
+                        f"divides by zero: {written} is 0 there; keep it from that, for example with max(1, …)"
+                    )
+                return divide(value, by)
+
+            return divided
         if isinstance(op, ast.Pow):
             if not isinstance(right, ast.Constant) or not isinstance(right.value, (int, float)):
                 raise _WrongExpressionError("the power must be a number")
@@ -242,9 +238,9 @@ class _Reader:
             return lambda step: np.power(first(step), second(step))
         raise _WrongExpressionError(f"the operator in {ast.unparse(ast.BinOp(left, op, right))!r} is not known")
 
-    def _logic(self, all_of: bool, values: Sequence[ast.expr]) -> Evaluate:
-        parts = [self.read(value) for value in values]
-        combine: Callable[..., NDArray[np.bool_]] = np.logical_and if all_of else np.logical_or
+    def _logic(self, tree: ast.BoolOp) -> Evaluate:
+        parts = [self.read(value) for value in tree.values]
+        combine: Callable[..., NDArray[np.bool_]] = np.logical_and if isinstance(tree.op, ast.And) else np.logical_or
 
         def evaluate(step: Step) -> Values:
             found = parts[0](step) != 0.0
@@ -254,12 +250,11 @@ class _Reader:
 
         return evaluate
 
-    def _comparison(self, operands: Sequence[ast.expr], ops: Sequence[ast.cmpop]) -> Evaluate:
-        for op in ops:
-            if type(op) not in _COMPARISONS:
-                raise _WrongExpressionError("values are compared with < <= > >= == !=")
-        functions = [_COMPARISONS[type(op)] for op in ops]
-        parts = [self.read(operand) for operand in operands]
+    def _comparison(self, tree: ast.Compare) -> Evaluate:
+        if any(type(op) not in _COMPARISONS for op in tree.ops):
+            raise _WrongExpressionError("values are compared with < <= > >= == !=")
+        functions = [_COMPARISONS[type(op)] for op in tree.ops]
+        parts = [self.read(operand) for operand in (tree.left, *tree.comparators)]
 
         def evaluate(step: Step) -> Values:
             values = [part(step) for part in parts]
@@ -282,64 +277,28 @@ class _Reader:
         parts = [self.read(argument) for argument in tree.args]
         if name in {"previous", "change", "since"}:
             column, self.memory = self.memory, self.memory + 1
-            return _REMEMBERING[name](parts[0], column)
+            return _remembering(name, parts[0], column)
         if name == "abs":
             return lambda step: np.abs(parts[0](step))
         if name == "clip":
             return lambda step: np.minimum(np.maximum(parts[0](step), parts[1](step)), parts[2](step))
         function: Callable[[Values, Values], Values] = np.minimum if name == "min" else np.maximum
-        return lambda step: _folded(function, (part(step) for part in parts))
+        return lambda step: reduce(function, (part(step) for part in parts))
 
 
 def _constant(value: float) -> Evaluate:
     return lambda step: np.full(len(step.fresh), value)
 
 
-def _folded(function: Callable[[Values, Values], Values], values: Iterator[Values]) -> Values:
-    found = next(values)
-    for value in values:
-        found = function(found, value)
-    return found
+def _remembering(name: str, inner: Evaluate, column: int) -> Evaluate:
+    """Return what ``previous``, ``change`` or ``since`` compute from values and a column of the memory."""
 
-
-def _divided(divide: Callable[[Values, Values], Values], value: Values, by: Values, written: str) -> Values:
-    if (by == 0.0).any():
-        raise FeatureError(f"divides by zero: {written} is 0 there; keep it from that, for example with max(1, …)")
-    return divide(value, by)
-
-
-def _previous(inner: Evaluate, column: int) -> Evaluate:
     def evaluate(step: Step) -> Values:
-        now = inner(step)
-        before = np.where(step.fresh, now, step.memory[:, column])
+        now, before = inner(step), step.memory[:, column].copy()
+        if name == "since":
+            found = step.memory[:, column] = np.where(now != 0.0, 0.0, np.where(step.fresh, 0.0, before) + 1.0)
+            return found
         step.memory[:, column] = now
-        return before
+        return np.where(step.fresh, now, before) if name == "previous" else np.where(step.fresh, 0.0, now - before)
 
     return evaluate
-
-
-def _change(inner: Evaluate, column: int) -> Evaluate:
-    def evaluate(step: Step) -> Values:
-        now = inner(step)
-        change = np.where(step.fresh, 0.0, now - step.memory[:, column])
-        step.memory[:, column] = now
-        return change
-
-    return evaluate
-
-
-def _since(inner: Evaluate, column: int) -> Evaluate:
-    def evaluate(step: Step) -> Values:
-        before = np.where(step.fresh, 0.0, step.memory[:, column])
-        steps = np.where(inner(step) != 0.0, 0.0, before + 1.0)
-        step.memory[:, column] = steps
-        return steps
-
-    return evaluate
-
-
-_REMEMBERING: Mapping[str, Callable[[Evaluate, int], Evaluate]] = {
-    "previous": _previous,
-    "change": _change,
-    "since": _since,
-}

@@ -202,23 +202,21 @@ def move_to(
 
 def write_groups(groups: Sequence[ActionGroup], names: Sequence[str]) -> dict[str, Any]:
     """Groups as plain data by name; `names` are those of all choices."""
-    return {group.name: _write_group(group, names[group.choices]) for group in groups}
-
-
-def _write_group(group: ActionGroup, names: Sequence[str]) -> dict[str, Any]:
-    entry: dict[str, Any] = {"choices": [name.removeprefix(f"{group.name}.") for name in names]}
-    regions = group.regions
-    if regions is not None:
-        entry |= {"low": _finite(regions.low), "high": _finite(regions.high)}
-        if regions.cuts is not None:
-            entry["cuts"] = list(regions.cuts)
-        if regions.typical:
-            entry |= {"typical": list(regions.typical), "spread": regions.spread}
-    return entry
-
-
-def _finite(bound: float) -> float | None:
-    return bound if np.isfinite(bound) else None
+    written: dict[str, Any] = {}
+    for group in groups:
+        entry: dict[str, Any] = {"choices": [name.removeprefix(f"{group.name}.") for name in names[group.choices]]}
+        regions = group.regions
+        if regions is not None:
+            entry |= {
+                end: bound if np.isfinite(bound) else None
+                for end, bound in (("low", regions.low), ("high", regions.high))
+            }
+            if regions.cuts is not None:
+                entry["cuts"] = list(regions.cuts)
+            if regions.typical:
+                entry |= {"typical": list(regions.typical), "spread": regions.spread}
+        written[group.name] = entry
+    return written
 
 
 def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ...]], ...]:
@@ -230,35 +228,28 @@ def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ..
         raise FeatureError(f"{where}: a table of groups is expected, such as steer = ['left', 'right'].")
     read: list[tuple[ActionGroup, tuple[str, ...]]] = []
     for name, given in data.items():
-        first = sum(group.count for group, _ in read)
-        read.append(_read_group(str(name), given, first, f"{where}.{name}"))
+        try:
+            table: Any = {"choices": given} if isinstance(given, list) else given
+            if not isinstance(table, Mapping) or not table:
+                raise FeatureError(f"a list of names, or a table from names to [low, high] is expected, got {given!r}.")
+            if not isinstance(table.get("choices"), list) or set(table) - set(_KEYS):
+                regions, choices = _read_regions(table)
+            else:
+                choices, regions = tuple(str(choice) for choice in table["choices"]), None
+                if "low" in table or "cuts" in table:
+                    low, high = table.get("low"), table.get("high")
+                    bounds = -np.inf if low is None else float(low), np.inf if high is None else float(high)
+                    cuts = None if "cuts" not in table else tuple(float(cut) for cut in table["cuts"])
+                    typical = tuple(float(value) for value in table.get("typical", ()))
+                    regions = Regions(*bounds, cuts, typical, table.get("spread", 1.0))
+            first = sum(group.count for group, _ in read)
+            read.append((ActionGroup(str(name), first, len(choices), regions), choices))
+        except (FeatureError, TypeError, ValueError) as error:
+            raise FeatureError(f"{where}.{name}: {error}") from error
     return tuple(read)
 
 
-def _read_group(name: str, given: Any, first: int, where: str) -> tuple[ActionGroup, tuple[str, ...]]:
-    try:
-        if isinstance(given, list):
-            given = {"choices": given}
-        if not isinstance(given, Mapping) or not given:
-            raise FeatureError(f"a list of names, or a table from names to [low, high] is expected, got {given!r}.")
-        if not isinstance(given.get("choices"), list) or set(given) - set(_KEYS):
-            return _read_regions(name, given, first)
-        choices = tuple(str(choice) for choice in given["choices"])
-        return ActionGroup(name, first, len(choices), _regions_of(given)), choices
-    except (FeatureError, TypeError, ValueError) as error:
-        raise FeatureError(f"{where}: {error}") from error
-
-
-def _regions_of(given: Mapping[str, Any]) -> Regions | None:
-    if "low" not in given and "cuts" not in given:
-        return None
-    low, high = given.get("low"), given.get("high")
-    bounds = -np.inf if low is None else float(low), np.inf if high is None else float(high)
-    cuts = None if "cuts" not in given else tuple(float(cut) for cut in given["cuts"])
-    return Regions(*bounds, cuts, tuple(float(value) for value in given.get("typical", ())), given.get("spread", 1.0))
-
-
-def _read_regions(name: str, given: Mapping[str, Any], first: int) -> tuple[ActionGroup, tuple[str, ...]]:
+def _read_regions(given: Mapping[str, Any]) -> tuple[Regions | None, tuple[str, ...]]:
     """Read a table from the names of regions to their ends."""
     ends: dict[str, tuple[float, float]] = {}
     for choice, region in given.items():
@@ -282,8 +273,7 @@ def _read_regions(name: str, given: Mapping[str, Any], first: int) -> tuple[Acti
                 "one before it ends."
             )
     cuts = tuple(ends[choice][1] for choice in ordered[:-1])
-    regions = Regions(ends[ordered[0]][0], ends[ordered[-1]][1], cuts)
-    return ActionGroup(name, first, len(ordered), regions), tuple(ordered)
+    return Regions(ends[ordered[0]][0], ends[ordered[-1]][1], cuts), tuple(ordered)
 
 
 def with_regions(groups: Sequence[ActionGroup], regions: Sequence[Regions | None]) -> tuple[ActionGroup, ...]:

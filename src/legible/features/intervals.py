@@ -91,32 +91,21 @@ def _encode(
     return codes
 
 
-def _points(values: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """One interval for each value and for nothing else."""
-    highs = np.unique(np.asarray(values, np.float32) + np.float32(0.0))
-    return below(highs), highs
-
-
-def _numeric(cuts: ArrayLike, sentinels: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Intervals between cuts, with every sentinel cut out as an interval of its own."""
-    sentinels = np.asarray(sentinels, np.float32)
-    ends = np.concatenate([np.asarray(cuts, np.float32), sentinels, below(sentinels)])
-    made = Intervals.from_cuts([ends])
-    return made.lows[0], made.highs[0]
-
-
 def _build(space: FeatureSpace, observations: Observations, cuts_of: Any) -> Intervals:
     lows, highs = [], []
     for feature, column in zip(space.features, observations.T, strict=True):
         if feature.kind == "categorical":
-            low, high = _points(
-                np.concatenate([column[np.isfinite(column)], np.array(list(feature.values), np.float32)])
-            )
+            # One interval for each value and for nothing else.
+            values = np.concatenate([column[np.isfinite(column)], np.array(list(feature.values), np.float32)])
+            highs.append(np.unique(values + np.float32(0.0)))
+            lows.append(below(highs[-1]))
         else:
+            # Every sentinel is cut out as an interval of its own.
             cuts = feature.cuts if feature.cuts is not None else cuts_of(feature, column)
-            low, high = _numeric(cuts, feature.sentinels)
-        lows.append(low)
-        highs.append(high)
+            sentinels = np.asarray(feature.sentinels, np.float32)
+            made = Intervals.from_cuts([np.concatenate([np.asarray(cuts, np.float32), sentinels, below(sentinels)])])
+            lows.append(made.lows[0])
+            highs.append(made.highs[0])
     return Intervals(tuple(lows), tuple(highs))
 
 
@@ -140,12 +129,7 @@ def deciles(space: FeatureSpace, observations: ArrayLike) -> Intervals:
 
 
 def equal_width(
-    space: FeatureSpace,
-    observations: ArrayLike,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    bins: int = 10,
+    space: FeatureSpace, observations: ArrayLike, *, low: float | None = None, high: float | None = None, bins: int = 10
 ) -> Intervals:
     """Cut numeric features into intervals of equal width between low and high (by default their extremes)."""
     if bins < 1:

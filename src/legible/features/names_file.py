@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from legible.features.space import Action, Feature, FeatureSpace
+from legible.features.space import Feature, FeatureSpace
 
 _HEAD = """\
 # Names of features and actions, in the order of their numbers. Edit what stands here, and give it as --names FILE.
 # words: what a feature measures ("the distance to the car ahead"), what an action does ("brake").
 # kind: "numeric" features are compared interval by interval, "categorical" ones value by value.
 # values: whole phrases for particular values, { 0 = "the road is free", 1 = "the road is blocked" }.
+"""
+_GROUPS = """\
+# Choices of each part of an action; regions of continuous ones are cut by what the policy does.
+[groups]
 """
 _DERIVED = """
 # Features that are computed from others, with a memory of the episode; see docs/features.md.
@@ -32,11 +36,14 @@ def names_toml(space: FeatureSpace) -> str:
     """
     parts = [_HEAD, *(_feature(feature) for feature in space.features if not feature.expression)]
     if space.is_discrete:
-        parts += [_action(action) for action in space.actions]
+        parts += [f"[[actions]]\nname = {_text(one.name)}\nwords = {_text(one.words)}\n" for one in space.actions]
     else:
-        parts.append(_groups(space))
-    derived = [feature for feature in space.features if feature.expression]
-    parts.append(_derived(derived) if derived else _DERIVED.lstrip("\n"))
+        parts.append(_GROUPS)
+        for group in space.groups:
+            names = [name.removeprefix(f"{group.name}.") for name in space.action_names[group.choices]]
+            parts[-1] += f"{_text(group.name)} = {json.dumps(names, ensure_ascii=False)}\n"
+    derived = [f"{_text(one.name)} = {_text(one.expression)}\n" for one in space.features if one.expression]
+    parts.append("".join(["[derived]\n", *derived]) if derived else _DERIVED.lstrip("\n"))
     return "\n".join(parts)
 
 
@@ -68,26 +75,4 @@ def _feature(feature: Feature) -> str:
         lines.append(f"cuts = {_numbers(feature.cuts)}")
     if feature.least is not None:
         lines.append(f"least = {feature.least!r}")
-    return "\n".join(lines) + "\n"
-
-
-def _action(action: Action) -> str:
-    return f"[[actions]]\nname = {_text(action.name)}\nwords = {_text(action.words)}\n"
-
-
-def _groups(space: FeatureSpace) -> str:
-    """The choices of actions that are made of several parts, or continuous."""
-    lines = [
-        "# Choices of each part of an action; regions of continuous ones are cut by what the policy does.",
-        "[groups]",
-    ]
-    for group in space.groups:
-        names = [name.removeprefix(f"{group.name}.") for name in space.action_names[group.choices]]
-        lines.append(f"{_text(group.name)} = {json.dumps(names, ensure_ascii=False)}")
-    return "\n".join(lines) + "\n"
-
-
-def _derived(features: Iterable[Feature]) -> str:
-    lines = ["[derived]"]
-    lines += [f"{_text(feature.name)} = {_text(feature.expression)}" for feature in features]
     return "\n".join(lines) + "\n"

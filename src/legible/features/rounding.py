@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from legible.features.intervals import Intervals
 from legible.features.space import FeatureSpace, Observations
@@ -36,16 +35,12 @@ def round_cuts(intervals: Intervals, space: FeatureSpace, observations: Observat
         cuts = intervals.highs[i][:-1]
         if len(cuts) and (intervals.lows[i][1:] == cuts).all():
             values = np.unique(observations[np.isfinite(observations[:, i]), i])
-            rounded = rounded.replace(i, [_round_cut(float(cut), values) for cut in cuts])
+            round_ends = [float(cut) for cut in cuts]
+            for k, place in enumerate(np.searchsorted(values, cuts, side="right").tolist()):
+                if 0 < place < len(values):  # else nothing is parted
+                    round_ends[k] = simplest_between(float(values[place - 1]), float(values[place]))
+            rounded = rounded.replace(i, round_ends)
     return rounded
-
-
-def _round_cut(cut: float, values: NDArray[np.float32]) -> float:
-    """The simplest number that parts the same recorded values, from the last one up to the cut to the next above it."""
-    place = int(np.searchsorted(values, np.float32(cut), side="right"))
-    if place == 0 or place == len(values):
-        return cut  # nothing is parted
-    return simplest_between(float(values[place - 1]), float(values[place]))
 
 
 def simplest_between(low: float, high: float) -> float:

@@ -51,14 +51,14 @@ class Feature:
     cuts
         Inner ends of the intervals where the domain fixes them; None lets the data decide.
     least
-        The smallest value that can occur, where the domain knows it: "at most 0" is then told as what 0 means.
+        The smallest value that can occur, where the domain knows it: "at most 0" is then said as what 0 means.
     needs
         Name of a feature that must be 1 for this one to mean anything, such as the presence of a vehicle: rows of
         vehicles that are not there are padded with zeros, and 0 is no distance there.
     unit, scale
-        What the numbers stand for, where it is known: 1 is so many of this unit.
+        What the numbers stand for, where it is known: 1 is `scale` of this unit.
     sides
-        How values below and above 0 are told of `group`, such as "behind" and "ahead".
+        How values below and above 0 are said of `group`, such as "behind" and "ahead".
     expression
         How a derived feature is computed from others (`legible.features.expressions`); "" for one of the observation.
     """
@@ -152,27 +152,21 @@ class FeatureSpace:
     groups: tuple[ActionGroup, ...] = ()
 
     def __post_init__(self) -> None:
-        self._check_groups()
-        self._check_derived()
-        for what, names in (("feature", self.names), ("action", self.action_names)):
-            twice = sorted(name for name, times in Counter(names).items() if times > 1)
-            if twice:
-                raise FeatureError(f"{what} name {twice[0]!r} is used for more than one {what}; names must differ.")
-
-    def _check_derived(self) -> None:
-        known = [not feature.expression for feature in self.features]
-        if known != sorted(known, reverse=True):
-            raise FeatureError("derived features must come after all features of the observation.")
-
-    def _check_groups(self) -> None:
         if not self.groups:
             object.__setattr__(self, "groups", (ActionGroup("", 0, len(self.actions)),))
         ends = np.cumsum([0, *(group.count for group in self.groups)]).tolist()
         if [group.first for group in self.groups] != ends[:-1] or ends[-1] != len(self.actions):
             raise FeatureError(f"groups must hold {len(self.actions)} choices one after the other, got {self.groups}.")
-        names = Counter(group.name for group in self.groups)
-        if max(names.values()) > 1 or (len(names) > 1 and "" in names):
-            raise FeatureError(f"groups need different names, got {', '.join(map(repr, names.elements()))}.")
+        groups = Counter(group.name for group in self.groups)
+        if max(groups.values()) > 1 or (len(groups) > 1 and "" in groups):
+            raise FeatureError(f"groups need different names, got {', '.join(map(repr, groups.elements()))}.")
+        known = [not feature.expression for feature in self.features]
+        if known != sorted(known, reverse=True):
+            raise FeatureError("derived features must come after all features of the observation.")
+        for what, names in (("feature", self.names), ("action", self.action_names)):
+            twice = sorted(name for name, times in Counter(names).items() if times > 1)
+            if twice:
+                raise FeatureError(f"{what} name {twice[0]!r} is used for more than one {what}; names must differ.")
 
     @classmethod
     def of(cls, names: Iterable[str], actions: Iterable[str] = (), kind: Kind = "numeric") -> FeatureSpace:
@@ -215,18 +209,10 @@ class FeatureSpace:
         """The derived features, ready to be computed; None where there are none."""
         if self.n_own == len(self):
             return None
-        return DerivedFeatures.of(
-            self.names[: self.n_own],
-            {feature.name: feature.expression for feature in self.features[self.n_own :]},
-            self.action_names,
-            self._action_parts,
-        )
-
-    @property
-    def _action_parts(self) -> dict[str, float] | None:
-        if self.is_discrete:
-            return None
-        return {f"{LAST_ACTION}.{g.name}": NO_ACTION if g.regions is None else 0.0 for g in self.groups}
+        expressions = {feature.name: feature.expression for feature in self.features[self.n_own :]}
+        parts = {f"{LAST_ACTION}.{g.name}": NO_ACTION if g.regions is None else 0.0 for g in self.groups}
+        own = self.names[: self.n_own]
+        return DerivedFeatures.of(own, expressions, self.action_names, None if self.is_discrete else parts)
 
     @property
     def is_discrete(self) -> bool:
@@ -282,12 +268,15 @@ class FeatureSpace:
 
     def guess_kinds(self, observations: ArrayLike) -> FeatureSpace:
         """Call a feature categorical when all its values are whole numbers and there are few of them."""
-        columns = self.check(observations).T[: self.n_own]
-        guessed = (_looks_categorical(column) for column in columns)
-        kinds: dict[str, Kind] = {
-            name: "categorical" if yes else "numeric" for name, yes in zip(self.own.names, guessed, strict=True)
-        }
-        return self.with_kinds(kinds | self._kinds_before(kinds))
+        kinds: dict[str, Kind] = {}
+        for name, column in zip(self.own.names, self.check(observations).T[: self.n_own], strict=True):
+            values = np.unique(column)
+            few_whole = len(values) <= GUESSED_CATEGORIES and np.equal(values, np.round(values)).all()
+            kinds[name] = "categorical" if few_whole else "numeric"
+        if self.derived is not None:  # some are earlier values of other features
+            derived = zip(self.derived.names, self.derived.expressions, strict=True)
+            kinds |= {name: kinds[expression.same_as] for name, expression in derived if expression.same_as in kinds}
+        return self.with_kinds(kinds)
 
     def with_derived_words(self) -> FeatureSpace:
         """Return the same space with the kinds and words of derived features that follow from the others.
@@ -308,13 +297,6 @@ class FeatureSpace:
             values = feature.values if told else derived_words(expression, feature.name, self.actions)
             found[i] = replace(feature, kind=kind, values=values)
         return replace(self, features=tuple(found))
-
-    def _kinds_before(self, kinds: Mapping[str, Kind]) -> dict[str, Kind]:
-        """The kinds of derived features that are earlier values of features of some kinds."""
-        if self.derived is None:
-            return {}
-        same = zip(self.derived.names, self.derived.expressions, strict=True)
-        return {name: kinds[expression.same_as] for name, expression in same if expression.same_as in kinds}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON or TOML; `from_dict` reads it back."""
@@ -348,8 +330,17 @@ class FeatureSpace:
         if "groups" not in data:
             return cls(features, actions)
         named = read_groups(data["groups"], f"{where}: groups")
-        groups, choices = tuple(group for group, _ in named), _choices(named, actions, where)
-        return cls(features, choices, groups)
+        made = {
+            f"{group.name}.{choice}": Action(f"{group.name}.{choice}", f"{group.name} {choice}")
+            for group, choices in named
+            for choice in choices
+        }
+        worded = {action.name: action for action in actions}
+        for name in worded:
+            if name not in made:
+                hint = did_you_mean(name, made) or f" The choices are {', '.join(made)}."
+                raise FeatureError(f"{where}: actions: there is no choice {name!r} in the groups.{hint}")
+        return cls(features, tuple((made | worded).values()), tuple(group for group, _ in named))
 
     @classmethod
     def from_toml(cls, path: str | Path) -> FeatureSpace:
@@ -361,23 +352,6 @@ class FeatureSpace:
         where "steer left" will not do, in ``[[actions]]`` by their names, such as "steer.left".
         """
         return cls.from_dict(read_toml(path, FeatureError), str(path))
-
-
-def _choices(
-    named: Iterable[tuple[ActionGroup, tuple[str, ...]]], told: Iterable[Action], where: str
-) -> tuple[Action, ...]:
-    """The choices of groups, with the words that are told of them."""
-    words = {action.name: action for action in told}
-    made = {
-        f"{group.name}.{choice}": Action(f"{group.name}.{choice}", f"{group.name} {choice}")
-        for group, choices in named
-        for choice in choices
-    }
-    for name in words:
-        if name not in made:
-            hint = did_you_mean(name, made) or f" The choices are {', '.join(made)}."
-            raise FeatureError(f"{where}: actions: there is no choice {name!r} in the groups.{hint}")
-    return tuple(words.get(name, choice) for name, choice in made.items())
 
 
 def _entry(kind: type[Any], item: Any, where: str) -> Any:
@@ -424,8 +398,3 @@ def _flattened(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str
             yield from _flattened(item, f"{before}{name}.")
         else:
             yield f"{before}{name}", item if isinstance(item, Mapping) else str(item)
-
-
-def _looks_categorical(column: NDArray[np.float32]) -> bool:
-    values = np.unique(column)
-    return bool(len(values) <= GUESSED_CATEGORIES and np.equal(values, np.round(values)).all())

@@ -36,7 +36,7 @@ class Importance:
     intercepts
         ``float64[states, actions]``, the constant terms of the linear models; zeros where there are none.
     method
-        How they were found: "lime", "surrogate", "lime and surrogate" (for derived features), or "" where nobody said.
+        How they were found: "lime", "surrogate", "lime and surrogate" (for derived features), or "" where unknown.
     fidelity
         Of the surrogate, where there is one: the share of held-out states in which it does what the policy does.
 

@@ -46,7 +46,7 @@ def _joined(one: Rule, two: Rule) -> Rule | None:
         return None
     a, b = sorted((one.conditions[differ[0]], two.conditions[differ[0]]), key=lambda condition: condition.low)
     if a.value is not None or b.value is not None or a.high != b.low:
-        return None  # categories are told one by one
+        return None  # categories are named one by one
     joined = Condition(a.feature, a.low, b.high)
     whole = [joined] if math.isfinite(joined.low) or math.isfinite(joined.high) else []
     before, after = one.conditions[: differ[0]], one.conditions[differ[0] + 1 :]

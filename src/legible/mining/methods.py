@@ -129,10 +129,6 @@ def _find(methods: Mapping[str, Method], kind: str, name: str) -> Method:
     return methods[name]
 
 
-def _no_importance(*_: object) -> None:
-    """All features matter the same."""
-
-
 def _lime(
     policy: Policy,
     experiences: Experiences,
@@ -188,18 +184,6 @@ def _with_derived(
     return Importance(weights, intercepts, "lime and surrogate", derived.fidelity)
 
 
-def _surrogate(
-    policy: Policy,  # noqa: ARG001 (its experiences say what it does)
-    experiences: Experiences,
-    rows: NDArray[np.intp],
-    intervals: Intervals,  # noqa: ARG001
-    settings: MiningSettings,  # noqa: ARG001
-    rng: np.random.Generator,
-) -> Importance:
-    """Permutation importance of a model that predicts the choice."""
-    return surrogate_importance(experiences, rows, rng)
-
-
 def _ripper(
     codes: NDArray[np.uint16],
     positive: NDArray[np.bool_],
@@ -224,7 +208,10 @@ def _ripper(
 
 _importance_methods: dict[str, ImportanceMethod] = {
     "lime": _lime,
-    "surrogate": _surrogate,
-    "none": _no_importance,
+    # Its experiences say what the policy does.
+    "surrogate": lambda _policy, experiences, rows, _intervals, _settings, rng: surrogate_importance(
+        experiences, rows, rng
+    ),
+    "none": lambda *_: None,  # all features matter the same
 }
 _learners: dict[str, RuleLearner] = {"ripper": _ripper}

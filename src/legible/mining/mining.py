@@ -29,6 +29,7 @@ from legible.mining.included import exclusion, inclusion
 from legible.mining.merging import merge_slices
 from legible.mining.methods import Bodies, find_importance, find_learner
 from legible.play import Experiences, one_thread
+from legible.play.experiences import SIGNS_OF_DAMAGE
 from legible.policies import Policy
 from legible.rules import CompiledRules, Condition, Polarity, Rule
 from legible.settings import MiningSettings
@@ -105,27 +106,16 @@ class Mining:
         except FileNotFoundError as error:
             raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
         try:
-            return cls._of(data)
-        except (
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-            LegibleError,
-        ) as error:
+            document = json.loads(str(data["document"]))
+            ends = np.cumsum(data["sizes"])[:-1]
+            intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
+            importance = Importance.from_arrays(data) if "weights" in data else None
+            rules = tuple(MinedRule(**{**entry, "rule": Rule.from_dict(entry["rule"])}) for entry in document["rules"])
+            space = FeatureSpace.from_dict(document["space"])
+            counts = document["learned"], document["dropped"], document["seconds"]
+            return cls(rules, space, intervals, importance, *counts)
+        except SIGNS_OF_DAMAGE as error:
             raise DamagedFileError(f"{path}: holds no mined rules, or is damaged ({error}); {advice}.") from error
-
-    @classmethod
-    def _of(cls, data: dict[str, NDArray[Any]]) -> Mining:
-        document = json.loads(str(data["document"]))
-        ends = np.cumsum(data["sizes"])[:-1]
-        intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
-        importance = Importance.from_arrays(data) if "weights" in data else None
-        rules = tuple(MinedRule(**{**entry, "rule": Rule.from_dict(entry["rule"])}) for entry in document["rules"])
-        space = FeatureSpace.from_dict(document["space"])
-        return cls(rules, space, intervals, importance, document["learned"], document["dropped"], document["seconds"])
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Rules as plain rows, for JSON or a data frame."""
@@ -181,7 +171,7 @@ def mine(
     """
     settings = settings or MiningSettings()
     find, learn = find_importance(settings.importance), find_learner(settings.learner)
-    report = on_progress or _no_progress
+    report = on_progress or (lambda *_: None)
     seconds: dict[str, float] = {}
     split_seed, importance_seed, learner_seed = np.random.SeedSequence(seed).spawn(3)
     with _timed(seconds, "intervals"):
@@ -198,7 +188,9 @@ def mine(
         report("importance", 1, 1)
     with _timed(seconds, "rules"):
         learn = functools.partial(learn, n_values=n_values, settings=settings)
-        presence = {} if absent is None else _presence(space)
+        # For features that mean something only where a thing is there, the feature that says so.
+        needs = {i: feature.needs for i, feature in enumerate(space.features) if feature.needs and absent is not None}
+        presence = {i: space.feature_index(name) for i, name in needs.items()}
         rules = _learn(learn, experiences, codes, learning, intervals, importance, presence, learner_seed, report)
     with _timed(seconds, "filter"):
         judged = judge_rules(rules, experiences, judging)
@@ -207,10 +199,6 @@ def mine(
             # What is merged was kept in every slice, so it is as accurate as they are together.
             kept = judge_rules(merge_slices(found.rule for found in kept), experiences, judging)
     return Mining(tuple(kept), space, intervals, importance, len(rules), dropped, seconds)
-
-
-def _no_progress(*_: object) -> None:
-    """Progress that nobody asked for."""
 
 
 @contextmanager
@@ -300,28 +288,17 @@ def _learn(
         rows = np.flatnonzero(include | exclude)
         importances = None if importance is None else importance.of(polarity, action)
         bodies = learn(codes[rows], include[rows], importances=importances, seed=int(state))
-        rules += [Rule(polarity, action, _conditions(body, intervals, presence)) for body in bodies]
+        for body in bodies:
+            conditions: dict[int, Condition] = {}
+            for i, k in body:
+                flag = presence.get(i)  # the feature that must be 1 for this one to mean anything
+                if flag is not None:
+                    conditions[flag] = Condition.equals(flag, 0 if k == intervals.sizes[i] else 1)
+                if flag is None or k < intervals.sizes[i]:
+                    conditions[i] = Condition(i, float(intervals.lows[i][k]), float(intervals.highs[i][k]))
+            rules.append(Rule(polarity, action, tuple(conditions.values())))
     report("rules", len(heads), len(heads))
     return rules
-
-
-def _conditions(
-    body: tuple[tuple[int, int], ...], intervals: Intervals, presence: Mapping[int, int]
-) -> tuple[Condition, ...]:
-    """The conditions of a rule's body; `presence` says which feature must be 1 for another to mean anything."""
-    conditions: dict[int, Condition] = {}
-    for i, k in body:
-        flag = presence.get(i)
-        if flag is not None:
-            conditions[flag] = Condition.equals(flag, 0 if k == intervals.sizes[i] else 1)
-        if flag is None or k < intervals.sizes[i]:
-            conditions[i] = Condition(i, float(intervals.lows[i][k]), float(intervals.highs[i][k]))
-    return tuple(conditions.values())
-
-
-def _presence(space: FeatureSpace) -> dict[int, int]:
-    """For features that mean something only where a thing is there, the feature that says so."""
-    return {i: space.feature_index(feature.needs) for i, feature in enumerate(space.features) if feature.needs}
 
 
 def judge_rules(rules: list[Rule], experiences: Experiences, rows: NDArray[np.bool_] | None = None) -> list[MinedRule]:
@@ -363,16 +340,11 @@ def _filter(judged: list[MinedRule], settings: MiningSettings) -> tuple[list[Min
             dropped["rarely triggered"] += 1
         else:
             passed.append(mined)
-    kept = [mined for i, mined in enumerate(passed) if not _is_contained(i, passed)]
+    kept = []
+    for i, mined in enumerate(passed):
+        # Does a more general rule, or an equal one before it, say the same?
+        others = [(j, other.rule) for j, other in enumerate(passed) if j != i]
+        if not any(other.contains(mined.rule) and (j < i or not mined.rule.contains(other)) for j, other in others):
+            kept.append(mined)
     dropped["contained in another"] = len(passed) - len(kept)
     return kept, dropped
-
-
-def _is_contained(i: int, rules: list[MinedRule]) -> bool:
-    """Whether a more general rule (or an equal one before it) says the same."""
-    rule = rules[i].rule
-    return any(
-        other.rule.contains(rule) and (j < i or not rule.contains(other.rule))
-        for j, other in enumerate(rules)
-        if j != i
-    )

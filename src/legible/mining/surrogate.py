@@ -2,7 +2,7 @@
 
 - `surrogate_importance`: how much worse the model gets when a feature's values are shuffled (permutation importance).
 
-LIME asks the policy about states that nobody visited. Where a policy cannot be asked, because the features are not what
+LIME asks the policy about states never visited. Where a policy cannot be asked, because the features are not what
 it sees (pictures, derived features), the surrogate is asked instead. How well it stands for the policy is its fidelity:
 the share of held-out states in which it predicts the choice. Features that tell the same share their importance.
 """
@@ -65,7 +65,12 @@ def surrogate_importance(
         before = _probabilities(model, states, group)
         agreed.append(before.argmax(axis=1) + group.first == chosen[judged])
         for place, feature in enumerate(seen.tolist()):
-            loss = before - _shuffled(model, states, place, group, rng)
+            total = np.zeros_like(before)
+            for _ in range(SHUFFLES):
+                shuffled = states.copy()
+                shuffled[:, place] = rng.permutation(shuffled[:, place])
+                total += _probabilities(model, shuffled, group)
+            loss = before - total / SHUFFLES
             for action in range(group.first, group.first + group.count):
                 column = loss[:, action - group.first]
                 positive[action, feature] = _mean(column, experiences.taken(action)[judged])
@@ -99,18 +104,6 @@ def _probabilities(
     found = np.zeros((len(states), group.count))
     found[:, model.classes_ - group.first] = model.predict_proba(states)
     return found
-
-
-def _shuffled(
-    model: RandomForestClassifier, states: NDArray[np.float32], place: int, group: ActionGroup, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Predicted probabilities, the values of one feature shuffled; the mean over some shuffles."""
-    total = np.zeros((len(states), group.count))
-    for _ in range(SHUFFLES):
-        other = states.copy()
-        other[:, place] = rng.permutation(other[:, place])
-        total += _probabilities(model, other, group)
-    return total / SHUFFLES
 
 
 def _mean(values: NDArray[np.float64], where: NDArray[np.bool_]) -> float:

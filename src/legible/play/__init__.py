@@ -16,114 +16,56 @@
 
 from __future__ import annotations
 
-from legible.engines.threads import one_thread
-from legible.play.acting import ActingChooser, RandomChooser, check_acting, check_studied
-from legible.play.branching import (
-    WAYS,
-    Branches,
-    Branching,
-    BranchingError,
-    FoundWay,
-    Future,
-    Point,
-    States,
-    Way,
-    copies_rows,
-    find_way,
-    make_branching,
-)
-from legible.play.choosing import (
-    Chooser,
-    PolicyChooser,
-    Scores,
-    check_exploration,
-    check_policy,
-    choose_actions,
-    choose_row,
-    why_no_study,
-)
-from legible.play.episodes import Episodes, MissingCostError, Starts, StepRecord, episode_seeds, play_episodes
-from legible.play.experiences import Experiences, collect
-from legible.play.fixed_rows import FixedRowsPolicy, with_fixed_rows
-from legible.play.recording import Recorder, Recording, Steps, replay
-from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
-from legible.play.row_policy import RowPolicy, on_rows, reads_features
-from legible.play.slots import (
-    DEFAULT_BATCH,
-    MASKED,
-    BatchSlots,
-    EpisodeFailedError,
-    Observations,
-    SingleSlots,
-    Slots,
-    SpaceSlots,
-    make_slots,
-    make_space_slots,
-)
-from legible.play.stages import STAGE_EPISODES, STAGES, Known, Stage, declare_stage, stage_seeds
-from legible.play.trained_environments import environment_for
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DEFAULT_BATCH",
-    "MASKED",
-    "STAGES",
-    "STAGE_EPISODES",
-    "WAYS",
-    "ActingChooser",
-    "BatchSlots",
-    "Branches",
-    "Branching",
-    "BranchingError",
-    "Chooser",
-    "EpisodeFailedError",
-    "Episodes",
-    "Experiences",
-    "FixedRowsPolicy",
-    "FoundWay",
-    "Future",
-    "Known",
-    "MissingCostError",
-    "Observations",
-    "Point",
-    "PolicyChooser",
-    "PolicyReturn",
-    "RandomChooser",
-    "Recorder",
-    "Recording",
-    "RowPolicy",
-    "Scores",
-    "SingleSlots",
-    "Slots",
-    "SpaceSlots",
-    "Stage",
-    "Starts",
-    "States",
-    "StepRecord",
-    "Steps",
-    "Way",
-    "check_acting",
-    "check_exploration",
-    "check_policy",
-    "check_studied",
-    "choose_actions",
-    "choose_row",
-    "collect",
-    "copies_rows",
-    "declare_stage",
-    "environment_for",
-    "episode_seeds",
-    "evaluate_policy",
-    "find_way",
-    "make_branching",
-    "make_slots",
-    "make_space_slots",
-    "on_rows",
-    "one_thread",
-    "play_episodes",
-    "play_policy",
-    "reads_features",
-    "replay",
-    "stage_seeds",
-    "why_no_study",
-    "with_fixed_rows",
-]
+from legible.imports import lazy_exports
+
+if TYPE_CHECKING:
+    from legible.engines.threads import one_thread
+    from legible.play.acting import ActingChooser, RandomChooser, check_acting, check_studied
+    from legible.play.branching import (
+        WAYS,
+        Branches,
+        Branching,
+        BranchingError,
+        FoundWay,
+        Future,
+        Point,
+        States,
+        Way,
+        copies_rows,
+        find_way,
+        make_branching,
+    )
+    from legible.play.choosing import (
+        Chooser,
+        PolicyChooser,
+        Scores,
+        check_exploration,
+        check_policy,
+        choose_actions,
+        choose_row,
+        why_no_study,
+    )
+    from legible.play.episodes import Episodes, MissingCostError, Starts, StepRecord, episode_seeds, play_episodes
+    from legible.play.experiences import Experiences, collect
+    from legible.play.fixed_rows import FixedRowsPolicy, with_fixed_rows
+    from legible.play.recording import Recorder, Recording, Steps, replay
+    from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
+    from legible.play.row_policy import RowPolicy, on_rows, reads_features
+    from legible.play.slots import (
+        DEFAULT_BATCH,
+        MASKED,
+        BatchSlots,
+        EpisodeFailedError,
+        Observations,
+        SingleSlots,
+        Slots,
+        SpaceSlots,
+        make_slots,
+        make_space_slots,
+    )
+    from legible.play.stages import STAGE_EPISODES, STAGES, Known, Stage, declare_stage, stage_seeds
+    from legible.play.trained_environments import environment_for
+
+__all__, __getattr__, __dir__ = lazy_exports(__name__)

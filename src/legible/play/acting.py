@@ -29,14 +29,7 @@ from legible.environments import (
 )
 from legible.environments.feature_readers import ObservationReader, flat_width
 from legible.errors import LegibleError
-from legible.play.choosing import (
-    Scores,
-    check_counts,
-    check_is_policy,
-    choose_actions,
-    why_no_flat_study,
-    why_no_study,
-)
+from legible.play.choosing import Scores, check_counts, check_is_policy, choose_actions, why_no_flat_study, why_no_study
 from legible.play.slots import SpaceSlots
 from legible.policies import Policy, acting
 from legible.policies.protocol import as_scores
@@ -95,7 +88,11 @@ class ActingChooser:
     ) -> tuple[NDArray[np.int64], Scores]:
         policy: Any = self._policy
         n, keys = len(steps), self._keys[episodes]
-        scores = as_scores(np.asarray(policy.scores(self._as_read(observations))), n, policy.n_actions)
+        space = policy.observation_space
+        if not isinstance(observations, dict) and (space is None or len(space.shape or ()) < 3):
+            # Scores read them flat, unless they are dictionaries or pictures.
+            observations = observations.reshape(len(observations), -1).astype(np.float32)
+        scores = as_scores(np.asarray(policy.scores(observations)), n, policy.n_actions)
         masks = self._slots.masks
         if masks is None:
             return choose_actions(scores, keys, steps, sample=not self._deterministic), scores
@@ -106,22 +103,23 @@ class ActingChooser:
         anything = choose_actions(np.where(masks, 0.0, -np.inf), keys, steps, epsilon=1.0)
         return np.where(stuck, anything, actions), allowed
 
-    def _as_read(self, observations: Any) -> Any:
-        """Return observations as the policy's scores read them: flat, unless they are dictionaries or pictures."""
-        space = self._policy.observation_space
-        if isinstance(observations, dict) or (space is not None and len(space.shape or ()) >= 3):
-            return observations
-        return observations.reshape(len(observations), -1).astype(np.float32)
-
     def _by_predict(self, observations: Any, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[Any]:
         options: dict[str, Any] = {} if self._slots.masks is None else {"action_masks": self._slots.masks}
         arguments = (observations, self._state, steps == 0, self._deterministic)
+        predict: Callable[..., tuple[NDArray[Any], Any]] = self._policy.predict
         try:
             if self._deterministic:
-                predict: Callable[..., tuple[NDArray[Any], Any]] = self._policy.predict
                 actions, self._state = predict(*arguments, **options)
             else:
-                actions, self._state = self._draw(self._rng(episodes, steps), *arguments, **options)
+                # The random numbers of this step of the only slot's episode.
+                rng = np.random.default_rng([int(self._keys[episodes[0]]), int(steps[0])])
+                if self._takes_rng:
+                    actions, self._state = predict(*arguments, **options, rng=rng)
+                else:
+                    # Models of Stable-Baselines3 in memory draw from PyTorch's one stream.
+                    with torch.random.fork_rng(devices=()):
+                        torch.manual_seed(int(rng.integers(2**63)))
+                        actions, self._state = predict(*arguments, **options)
         except TypeError as error:
             if options and "action_masks" in str(error):
                 raise LegibleError(
@@ -130,19 +128,6 @@ class ActingChooser:
                 ) from error
             raise
         return np.asarray(actions).reshape(len(steps), *(self._slots.action_space.shape or ()))
-
-    def _rng(self, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> np.random.Generator:
-        """Return the random numbers of this step of the only slot's episode."""
-        return np.random.default_rng([int(self._keys[episodes[0]]), int(steps[0])])
-
-    def _draw(self, rng: np.random.Generator, *arguments: Any, **options: Any) -> tuple[NDArray[Any], Any]:
-        predict: Callable[..., tuple[NDArray[Any], Any]] = self._policy.predict
-        if self._takes_rng:
-            return predict(*arguments, **options, rng=rng)
-        # Models of Stable-Baselines3 in memory draw from PyTorch's one stream.
-        with torch.random.fork_rng(devices=()):
-            torch.manual_seed(int(rng.integers(2**63)))
-            return predict(*arguments, **options)
 
 
 class RandomChooser:
@@ -169,16 +154,17 @@ class RandomChooser:
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[Any], Scores]:
         """Choose for every row."""
-        space = self._slots.action_space
-        rows = [self._parts(row) if self._sizes else space.sample() for row in range(len(steps))]
+        space, masks = self._slots.action_space, self._slots.masks
+        rows: list[Any] = []
+        for row in range(len(steps)):
+            if not self._sizes:
+                rows.append(space.sample())
+            elif masks is None:
+                rows.append([int(self._rng.integers(size)) for size in self._sizes])
+            else:
+                allowed = np.split(masks[row], np.cumsum(self._sizes)[:-1])
+                rows.append([int(self._rng.choice(np.flatnonzero(part))) for part in allowed])
         return np.array(rows).reshape(len(steps), *(space.shape or ())), np.empty((len(steps), 0))
-
-    def _parts(self, row: int) -> list[int]:
-        masks = self._slots.masks
-        if masks is None:
-            return [int(self._rng.integers(size)) for size in self._sizes]
-        allowed = np.split(masks[row], np.cumsum(self._sizes)[:-1])
-        return [int(self._rng.choice(np.flatnonzero(part))) for part in allowed]
 
 
 def check_acting(policy: Policy, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
@@ -225,14 +211,11 @@ def check_studied(policy: Policy, env: Env, features: FeatureMap | None = None) 
     if flat and isinstance(env.action_space, spaces.Discrete) and policy.kind != "none":
         check_counts(policy, width, count_actions(env.action_space))
     else:
-        check_acting(policy, env.observation_space if flat else _with_numbers(env.observation_space), env.action_space)
-
-
-def _with_numbers(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """A space without the entries that hold no numbers, such as texts: they are not in the rows of features."""
-    if not isinstance(space, spaces.Dict):
-        return space
-    return spaces.Dict({key: part for key, part in space.spaces.items() if flat_width(part)})
+        space = env.observation_space
+        if not flat and isinstance(space, spaces.Dict):
+            # Entries that hold no numbers, such as texts, are not in the rows of features.
+            space = spaces.Dict({key: part for key, part in space.spaces.items() if flat_width(part)})
+        check_acting(policy, space, env.action_space)
 
 
 _APART = "they do not belong together."

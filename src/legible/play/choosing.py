@@ -151,11 +151,7 @@ def group_starts(policy: Policy) -> NDArray[np.int64]:
 
 
 def ask_policy(
-    policy: Policy,
-    observations: Observations,
-    keys: NDArray[np.uint64],
-    steps: NDArray[np.int64],
-    sample: bool,
+    policy: Policy, observations: Observations, keys: NDArray[np.uint64], steps: NDArray[np.int64], sample: bool
 ) -> tuple[Scores, NDArray[Any] | None]:
     """Return the scores of all choices and, where actions are no single choice, what the policy wants to do.
 

@@ -104,7 +104,11 @@ def play_episodes(
     """
     if step_limit < 1:
         raise LegibleError(f"step_limit must be at least 1, got {step_limit}.")
-    game = _Play(slots, [_check_episode_seed(seed) for seed in seeds], starts or _Beginnings(slots, len(seeds)), choose)
+    checked = [check_seed(seed) for seed in seeds]
+    too_large = next((seed for seed in checked if seed >= 2**63), None)
+    if too_large is not None:
+        raise LegibleError(f"the seed of an episode must be below 2⁶³, got {too_large}.")
+    game = _Play(slots, checked, starts or _Beginnings(slots, len(seeds)), choose)
     with one_thread():
         while len(game.rows):
             if on_step is not None:
@@ -236,13 +240,6 @@ class _Play:
     def result(self) -> Episodes:
         seeds = np.array(self.seeds, np.int64)
         return Episodes(seeds, self.returns, self.lengths, self.truncated, self.success, self.costs)
-
-
-def _check_episode_seed(seed: object) -> int:
-    checked = check_seed(seed)
-    if checked >= 2**63:
-        raise LegibleError(f"the seed of an episode must be below 2⁶³, got {checked}.")
-    return checked
 
 
 def episode_seeds(seed: int, first: int, count: int) -> list[int]:

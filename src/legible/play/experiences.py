@@ -46,6 +46,8 @@ from legible.settings import STEP_LIMIT, PlaySettings
 _COLUMNS = ("observations", "actions", "scores", "episode_ids", "returns", "lengths", "seeds", "success")
 # Where actions are no single choice there is one more.
 _NUMBERS = "numbers"
+SIGNS_OF_DAMAGE = (*(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError), LegibleError)
+"""What reading a damaged file may raise."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Experiences:
     seeds: NDArray[np.int64]
     success: NDArray[np.float64]
     space: FeatureSpace
-    numbers: NDArray[Any] = None  # type: ignore[assignment]  # without columns, as in files from before there were any
+    numbers: NDArray[Any] = None  # type: ignore[assignment]  # without columns, where an action is a single choice
 
     def __post_init__(self) -> None:
         n, episodes = len(self.observations), len(self.returns)
@@ -132,23 +134,17 @@ class Experiences:
         column ``action.<group>`` for each choice, and ``number.<group>`` for what the environment took.
         """
         starts = np.cumsum(self.lengths) - self.lengths
-        columns: dict[str, Any] = {
-            "episode": self.episode_ids,
-            "step": np.arange(len(self)) - starts[self.episode_ids],
-            **self._action_columns(),
-        }
+        columns: dict[str, Any] = {"episode": self.episode_ids, "step": np.arange(len(self)) - starts[self.episode_ids]}
+        names = np.array(self.space.action_names, dtype=object)
+        if self.space.is_discrete:
+            columns["action"] = names[self.actions]
+        else:
+            for i, group in enumerate(self.space.groups):
+                columns[f"action.{group.name}"] = names[self.actions[:, i]]
+                columns[f"number.{group.name}"] = self.numbers[:, i]
         columns |= dict(zip(self.space.names, self.observations.T, strict=True))
         columns |= {f"score.{name}": self.scores[:, i] for i, name in enumerate(self.space.action_names)}
         return data_frame(columns)
-
-    def _action_columns(self) -> dict[str, Any]:
-        names = np.array(self.space.action_names, dtype=object)
-        if self.space.is_discrete:
-            return {"action": names[self.actions]}
-        columns: dict[str, Any] = {}
-        for i, group in enumerate(self.space.groups):
-            columns |= {f"action.{group.name}": names[self.actions[:, i]], f"number.{group.name}": self.numbers[:, i]}
-        return columns
 
     def with_choices(self, space: FeatureSpace) -> Experiences:
         """Return the same experiences with continuous actions cut into other regions."""
@@ -183,15 +179,7 @@ class Experiences:
             space = FeatureSpace.from_dict(json.loads(str(columns["space"])))
             names = [*_COLUMNS, *(name for name in columns if name == _NUMBERS)]
             return cls(**{name: columns[name] for name in names}, space=space)
-        except (
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-            LegibleError,
-        ) as error:
+        except SIGNS_OF_DAMAGE as error:
             raise DamagedFileError(f"{path}: is damaged, or no file of experiences ({error}); {advice}.") from error
 
 

@@ -1,7 +1,7 @@
 """A policy that is always asked about the same number of rows, so that a state's scores depend on that state alone.
 
 Matrix products may differ in the last bit between batch shapes. Where every batch that a network sees has the same
-shape, a row comes out the same wherever it stands and whatever stands beside it (with the linear algebra of today's
+shape, a row comes out the same wherever it stands and whatever stands around it (with the linear algebra of today's
 processors; `legible.evaluation.recorded` checks it for every study), and an episode is the same to the bit alone, among
 others, and in a batch that shrinks.
 
@@ -11,7 +11,7 @@ others, and in a batch that shrinks.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from operator import attrgetter
 
 import numpy as np
 
@@ -35,20 +35,9 @@ class FixedRowsPolicy:
     policy: Policy
     rows: int
 
-    @property
-    def kind(self) -> Any:
-        """What the scores are."""
-        return self.policy.kind
-
-    @property
-    def n_features(self) -> Any:
-        """How many features the policy reads."""
-        return self.policy.n_features
-
-    @property
-    def n_actions(self) -> int:
-        """How many actions it chooses among."""
-        return self.policy.n_actions
+    kind = property(attrgetter("policy.kind"), doc="What the scores are.")
+    n_features = property(attrgetter("policy.n_features"), doc="How many features the policy reads.")
+    n_actions = property(attrgetter("policy.n_actions"), doc="How many actions it chooses among.")
 
     def scores(self, observations: Observations) -> Scores:
         """Return the scores of the observations."""
@@ -65,5 +54,5 @@ class FixedRowsPolicy:
 
 
 def with_fixed_rows(policy: Policy, rows: int) -> Policy:
-    """Return a policy that is asked about batches of so many rows."""
+    """Return a policy that is asked about batches of that many rows."""
     return replace(policy, rows=rows) if isinstance(policy, ChoicePolicy) else FixedRowsPolicy(policy, rows)

@@ -29,7 +29,7 @@ def pack_states(slots: Any, rows: NDArray[np.intp]) -> PackedStates:
     # By convention the last of them is what the episodes show.
     if not np.array_equal(saved[-1], slots.observations[rows]):
         return nothing
-    packed = [_as_bytes(array) for array in saved[:-1]]
+    packed = [np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8) for array in saved[:-1]]
     return np.concatenate(packed, axis=1) if sum(part.shape[1] for part in packed) <= LARGEST_STATE else nothing
 
 
@@ -42,7 +42,3 @@ def unpack_states(slots: BatchSlots, rows: NDArray[np.intp], packed: PackedState
         arrays.append(part.view(like.dtype).reshape(len(rows), *like.shape[1:]))
         first += size
     slots.restore(rows, (*arrays, shown))
-
-
-def _as_bytes(array: NDArray[Any]) -> PackedStates:
-    return np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)

@@ -95,22 +95,21 @@ class Recorder:
         steps = self.steps()
         episodes, starts = np.unique(steps.episodes, return_index=True)
         ends = [*starts[1:].tolist(), len(steps.episodes)]
-        return [
-            _recording(steps, seeds[episode], slice(start, end))
-            for episode, start, end in zip(episodes.tolist(), starts.tolist(), ends, strict=True)
-        ]
-
-
-def _recording(steps: Steps, seed: int, rows: slice) -> Recording:
-    actions = steps.actions[rows]
-    return Recording(
-        seed=seed,
-        observations=map_arrays(lambda column: column[rows], steps.observations),
-        actions=actions if actions.dtype.kind == "f" else actions.astype(np.int64),
-        wanted=steps.scores[rows].argmax(axis=1) if steps.scores.shape[1] and actions.ndim == 1 else actions,
-        rewards=steps.rewards[rows].astype(np.float64),
-        masks=None if steps.masks is None else steps.masks[rows],
-    )
+        found = []
+        for episode, start, end in zip(episodes.tolist(), starts.tolist(), ends, strict=True):
+            rows = slice(start, end)
+            actions, scores = steps.actions[rows], steps.scores[rows]
+            found.append(
+                Recording(
+                    seed=seeds[episode],
+                    observations=map_arrays(lambda column, rows=rows: column[rows], steps.observations),
+                    actions=actions if actions.dtype.kind == "f" else actions.astype(np.int64),
+                    wanted=scores.argmax(axis=1) if scores.shape[1] and actions.ndim == 1 else actions,
+                    rewards=steps.rewards[rows].astype(np.float64),
+                    masks=None if steps.masks is None else steps.masks[rows],
+                )
+            )
+        return found
 
 
 def replay(environment: Env, recording: Recording) -> Iterator[tuple[Any, float]]:

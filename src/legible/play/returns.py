@@ -70,33 +70,25 @@ def play_policy(
     with ExitStack() as opened:
         probe = target if not isinstance(target, EnvironmentSpec) else opened.enter_context(closing(target.make()))
         check_acting(policy, probe.observation_space, probe.action_space)
-        rows = _plays_in_rows(policy, probe)
+        # Scores of flat observations without masks are played as in studies, which is faster where there is a native
+        # vector form. Pictures are left out: policies may read their channels first.
+        space = probe.observation_space
+        flat = not isinstance(space, spaces.Dict) and len(space.shape or ()) <= 1
+        in_rows = flat and policy.kind != "none" and not probe.has_wrapper_attr("action_masks")
     actor = acting(policy)
     drawn = not deterministic and actor.stochastic
     n = 1 if drawn and actor.kind == "none" else max(1, min(slots, len(seeds)))
-    made: Any = make_slots(target, n) if rows else make_space_slots(target, n)
+    made: Any = make_slots(target, n) if in_rows else make_space_slots(target, n)
     try:
         choose: Any = (
-            PolicyChooser(rows, seeds, sample=drawn)
-            if rows
+            PolicyChooser(policy, seeds, sample=drawn)
+            if in_rows
             else ActingChooser(policy, made, seeds, deterministic=deterministic)
         )
         return play_episodes(made, choose, seeds, step_limit=step_limit, on_step=on_step)
     finally:
         if isinstance(target, EnvironmentSpec):
             made.close()
-
-
-def _plays_in_rows(policy: Policy, env: Env) -> Policy | None:
-    """Return the policy if it plays like those of studies: scores of flat observations, without masks.
-
-    That is faster where there is a native vector form. Pictures are left out: policies may read their channels first.
-    """
-    space = env.observation_space
-    flat = not isinstance(space, spaces.Dict) and len(space.shape or ()) <= 1
-    if not flat or policy.kind == "none" or env.has_wrapper_attr("action_masks"):
-        return None
-    return policy
 
 
 @dataclass(frozen=True)

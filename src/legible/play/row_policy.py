@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from legible.environments import Env, EnvironmentSpec, FeatureMap, feature_map_o
 from legible.environments.feature_readers import unflatten_observations
 from legible.play.choosing import Scores
 from legible.play.slots import Observations
-from legible.policies import ActingPolicy, ChoicePolicy, Policy, ScoreKind, acting
+from legible.policies import ActingPolicy, ChoicePolicy, Policy, acting
 
 _PICTURE_DIMENSIONS = 3
 
@@ -39,41 +40,13 @@ class RowPolicy:
     features: FeatureMap
     reads_rows = True
 
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-        policy: Any = self.policy
-        return int(policy.n_actions)
-
-    @property
-    def n_features(self) -> int | None:
-        """Width of a row."""
-        return self.features.width
-
-    @property
-    def kind(self) -> ScoreKind:
-        """What the scores mean."""
-        return self.policy.kind
-
-    @property
-    def recurrent(self) -> bool:
-        """Whether it remembers."""
-        return self.policy.recurrent
-
-    @property
-    def stochastic(self) -> bool:
-        """Whether actions can be drawn."""
-        return self.policy.stochastic
-
-    @property
-    def observation_space(self) -> spaces.Space[Any]:
-        """The rows."""
-        return self.features.row_space
-
-    @property
-    def action_space(self) -> spaces.Space[Any]:
-        """The actions that it takes."""
-        return self.policy.action_space
+    n_actions = property(attrgetter("policy.n_actions"), doc="Number of actions.")
+    n_features = property(attrgetter("features.width"), doc="Width of a row.")
+    kind = property(attrgetter("policy.kind"), doc="What the scores mean.")
+    recurrent = property(attrgetter("policy.recurrent"), doc="Whether it remembers.")
+    stochastic = property(attrgetter("policy.stochastic"), doc="Whether actions can be drawn.")
+    observation_space = property(attrgetter("features.row_space"), doc="The rows.")
+    action_space = property(attrgetter("policy.action_space"), doc="The actions that it takes.")
 
     @property
     def metadata(self) -> Any:
@@ -103,12 +76,7 @@ class RowPolicy:
         return scores
 
     def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-        **options: Any,
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, **options: Any
     ) -> tuple[NDArray[Any], Any]:
         """Choose the action of a row, or those of a batch of them."""
         rows = np.asarray(observation, np.float32)

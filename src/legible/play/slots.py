@@ -127,7 +127,7 @@ class BatchSlots(_SlotArrays):
         self.observations = self._encoder.encode(observations)
 
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
-        """Take a step in every row; an idle one whose episode is over rests, or starts another that nobody watches."""
+        """Take a step in every row; an idle one whose episode is over rests, or starts another that is not watched."""
         if not self._idle_rest:
             idle_and_over = ~active & (self.terminated | self.truncated)
             if idle_and_over.any():
@@ -173,6 +173,8 @@ class BatchSlots(_SlotArrays):
 class _EnvironmentSlots(_SlotArrays, ABC):
     """Slots made of single environments; idle ones rest."""
 
+    action_space: spaces.Space[Any]
+
     def __init__(self, envs: Sequence[Env], width: int, n_actions: int, cost_name: str) -> None:
         if len({id(env) for env in envs}) < len(envs):
             raise UnfitEnvironmentError("the factory made the same environment twice; every slot needs its own.")
@@ -196,11 +198,7 @@ class _EnvironmentSlots(_SlotArrays, ABC):
         if max(self._seeds) < 0:
             # Policies are shown idle rows, too.
             self.observations = map_arrays(lambda one: np.repeat(one[None], self.n, axis=0), observation)
-
-        def put(old: NDArray[Any], new: NDArray[Any]) -> None:
-            old[row] = new
-
-        map_arrays(put, self.observations, observation)
+        map_arrays(lambda old, new: old.__setitem__(row, new), self.observations, observation)
         if self.masks is not None:
             self.masks[row] = masks
         self._envs[row], self._seeds[row] = env, seed
@@ -209,10 +207,6 @@ class _EnvironmentSlots(_SlotArrays, ABC):
     @abstractmethod
     def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:
         """Put what was seen into the rows; `everywhere`: the first of it into all other rows, too."""
-
-    @abstractmethod
-    def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Return actions as the environment takes them."""
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
         """Begin an episode with its seed in each of the rows."""
@@ -233,7 +227,8 @@ class _EnvironmentSlots(_SlotArrays, ABC):
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
         """Take a step in every active row."""
         rows = np.flatnonzero(active)
-        taken = self._as_taken(actions)
+        # Environments may write into what they are handed, and a record holds the actions.
+        taken = np.array(as_taken(self.action_space, actions))
         seen = []
         for row in rows.tolist():
             try:
@@ -278,9 +273,6 @@ class SingleSlots(_EnvironmentSlots):
             self.observations[:] = encoded[0]
         self.observations[rows] = encoded
 
-    def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
-        return _copied(self.action_space, actions)
-
 
 class SpaceSlots(_EnvironmentSlots):
     """Slots made of single environments of any spaces.
@@ -309,37 +301,25 @@ class SpaceSlots(_EnvironmentSlots):
         stacked = stack_observations(self.observation_space, seen)
         if everywhere:
             self.observations = map_arrays(lambda new: np.repeat(new[:1], self.n, axis=0), stacked)
-
-        def put(old: NDArray[Any], new: NDArray[Any]) -> None:
-            old[rows] = new
-
-        map_arrays(put, self.observations, stacked)
+        map_arrays(lambda old, new: old.__setitem__(rows, new), self.observations, stacked)
         if self.masks is not None:
             for row in rows.tolist():
-                # An episode that is over has no more actions, so nobody is asked about them.
-                over = self.terminated[row] or self.truncated[row]
-                self.masks[row] = True if over else self._mask_of(row)
-
-    def _mask_of(self, row: int) -> NDArray[np.bool_]:
-        mask = np.asarray(self._envs[row].get_wrapper_attr("action_masks")(), np.bool_).ravel()
-        if mask.size != sum(self._sizes):
-            raise UnfitEnvironmentError(
-                f"action_masks() of the environment has {mask.size} entries, but its actions, {self.action_space}, "
-                f"need {sum(self._sizes)}."
-            )
-        if not all(part.any() for part in np.split(mask, np.cumsum(self._sizes)[:-1])):
-            raise UnfitEnvironmentError(
-                f"action_masks() of the environment allows no action in the episode with seed {self._seeds[row]}."
-            )
-        return mask
-
-    def _as_taken(self, actions: NDArray[Any]) -> NDArray[Any]:
-        return _copied(self.action_space, actions)
-
-
-def _copied(space: spaces.Space[Any], actions: NDArray[Any]) -> NDArray[Any]:
-    # Environments may write into what they are handed, and a record holds the actions.
-    return np.array(as_taken(space, actions))
+                # An episode that is over has no more actions, so no policy is asked about them.
+                if self.terminated[row] or self.truncated[row]:
+                    self.masks[row] = True
+                    continue
+                mask = np.asarray(self._envs[row].get_wrapper_attr("action_masks")(), np.bool_).ravel()
+                if mask.size != sum(self._sizes):
+                    raise UnfitEnvironmentError(
+                        f"action_masks() of the environment has {mask.size} entries, but its actions, "
+                        f"{self.action_space}, need {sum(self._sizes)}."
+                    )
+                if not all(part.any() for part in np.split(mask, np.cumsum(self._sizes)[:-1])):
+                    seed = self._seeds[row]
+                    raise UnfitEnvironmentError(
+                        f"action_masks() of the environment allows no action in the episode with seed {seed}."
+                    )
+                self.masks[row] = mask
 
 
 def _count_actions(space: spaces.Space[Any]) -> int:
@@ -362,7 +342,7 @@ def make_slots(environment: str | EnvironmentSpec | Env, n: int, cost_name: str 
     """Make n slots: a native vector environment where every episode can have its own seed, else single environments.
 
     An environment object can only be used as it is, so it makes one slot, whatever n. `cost_name` is an entry of the
-    environment's infos that is added up over an episode, beside the reward.
+    environment's infos that is added up over an episode, besides the reward.
     """
     if n < 1:
         raise LegibleError(f"at least one slot is needed, got {n}.")

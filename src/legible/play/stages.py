@@ -114,7 +114,7 @@ def _race_confirmed(settings: StudySettings, known: Known) -> int:
     changes = min(settings.evaluation.confirmation_changes, settings.evaluation.confirmation_seeds)
     if not _is_raced(settings) or not known.candidates or not changes:
         return 0
-    # How many seeds hold so many changed episodes is not known; half of all is a guess.
+    # How many seeds hold this many changed episodes is not known; half of all is a guess.
     return settings.evaluation.confirmation_seeds // 2 + 2 * known.candidates * changes
 
 
@@ -302,22 +302,8 @@ for _stage in (
         lambda settings, _: _per_explanation(settings),
         _explained,
     ),
-    Stage(
-        "random tests",
-        5,
-        "baseline",
-        "the paper's baseline RT, as in screening",
-        _tests,
-        _tests,
-    ),
-    Stage(
-        "random rules",
-        6,
-        "baseline",
-        "the paper's baseline RR, as in screening",
-        _random_rules,
-        _random_rules,
-    ),
+    Stage("random tests", 5, "baseline", "the paper's baseline RT, as in screening", _tests, _tests),
+    Stage("random rules", 6, "baseline", "the paper's baseline RR, as in screening", _random_rules, _random_rules),
     Stage(
         "mistakes",
         11,

@@ -58,35 +58,31 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
     >>> environment_for(policy, EnvironmentSpec("CartPole-v1")).wrappers
     ('FrameSkip(skip=2)', 'VecFrameStack(n_stack=4)')
     """
-    said = _needs_of(policy)
     if not isinstance(environment, EnvironmentSpec):
         return environment
-    features = getattr(policy, "features", None) if getattr(policy, "reads_rows", False) else None
-    told_of = environment if said is None else _as_told(said, environment)
-    return cast("_E", told_of if features is None else with_features(told_of, features))
-
-
-def _as_told(said: Mapping[str, Any], environment: EnvironmentSpec) -> EnvironmentSpec:
-    arguments = said.get("env_arguments")
-    told = {str(key): value for key, value in arguments.items()} if isinstance(arguments, Mapping) else {}
-    told.pop("render_mode", None)
-    refuse_named_code(EnvironmentSpec("", told), "the files of the policy", trust=False)
-    arguments = {**told, **environment.arguments}
-    return replace(environment, arguments=arguments, wrappers=_wrappers(said, environment.wrappers))
-
-
-def _needs_of(policy: Any) -> Mapping[str, Any] | None:
-    """Return what the files of a policy say about its environment; those of the network inside a guided one."""
+    # Of a guided policy, the files of the network inside.
     metadata = getattr(getattr(policy, "network", policy), "metadata", None)
     said = metadata.get(ENVIRONMENT_NEEDS) if isinstance(metadata, Mapping) else None
-    return said if isinstance(said, Mapping) else None
+    spec: EnvironmentSpec = environment
+    if isinstance(said, Mapping):
+        given = said.get("env_arguments")
+        arguments = {str(key): value for key, value in given.items()} if isinstance(given, Mapping) else {}
+        arguments.pop("render_mode", None)
+        refuse_named_code(EnvironmentSpec("", arguments), "the files of the policy", trust=False)
+        spec = replace(spec, arguments={**arguments, **spec.arguments}, wrappers=_wrappers(said, spec.wrappers))
+    features = getattr(policy, "features", None) if getattr(policy, "reads_rows", False) else None
+    return cast("_E", spec if features is None else with_features(spec, features))
 
 
 def _wrappers(said: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]:
     if NO_WRAPPERS in given:
         return tuple(given)
     left = list(given)
-    inner = [_known_or_given(name, arguments, left) for name, arguments in _pairs(said.get("wrappers"))]
+    try:
+        pairs = [(str(name), dict(arguments)) for name, arguments in said.get("wrappers") or ()]
+    except (TypeError, ValueError) as error:
+        raise UnfitEnvironmentError("the wrappers that the policy's file tells of cannot be read.") from error
+    inner = [_known_or_given(name, arguments, left) for name, arguments in pairs]
     frames = said.get("frame_stack")
     outer = []
     if isinstance(frames, int) and frames > 1:
@@ -95,14 +91,6 @@ def _wrappers(said: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]:
     if outer and outer[0] in left:
         left.remove(outer[0])
     return (*inner, *left, *outer)
-
-
-def _pairs(written: Any) -> Sequence[tuple[str, Mapping[str, Any]]]:
-    try:
-        pairs = [(str(name), dict(arguments)) for name, arguments in written or ()]
-    except (TypeError, ValueError) as error:
-        raise UnfitEnvironmentError("the wrappers that the policy's file tells of cannot be read.") from error
-    return pairs
 
 
 def _known_or_given(name: str, arguments: Mapping[str, Any], given: list[str]) -> str:

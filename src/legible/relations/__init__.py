@@ -8,78 +8,45 @@
 
 from __future__ import annotations
 
-from legible.environments import RelationsFile, shipped_relations
-from legible.relations.actions import map_actions
-from legible.relations.cuts import MOST_CUTS, link_groups, share_cuts
-from legible.relations.generalisation import (
-    MOST_RULES,
-    Dropped,
-    Generalisation,
-    describe,
-    generalise,
-    generalise_all,
-)
-from legible.relations.places import RelationFileError
-from legible.relations.reader import HOLDS, load_relations, parse_relations
-from legible.relations.relation import (
-    FeatureRelation,
-    MetamorphicRelation,
-    StateAction,
-    by_name,
-    map_action,
-    map_states,
-)
-from legible.relations.sources import ChosenRelations, RelationsArgument, RelationsText, resolve_relations
-from legible.relations.values import (
-    ANY,
-    EQUAL,
-    NEGATE,
-    Affine,
-    Anything,
-    Equal,
-    RelationError,
-    Table,
-    ValueRelation,
-    reflect,
-)
-from legible.relations.writer import dump_relations
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ANY",
-    "EQUAL",
-    "HOLDS",
-    "MOST_CUTS",
-    "MOST_RULES",
-    "NEGATE",
-    "Affine",
-    "Anything",
-    "ChosenRelations",
-    "Dropped",
-    "Equal",
-    "FeatureRelation",
-    "Generalisation",
-    "MetamorphicRelation",
-    "RelationError",
-    "RelationFileError",
-    "RelationsArgument",
-    "RelationsFile",
-    "RelationsText",
-    "StateAction",
-    "Table",
-    "ValueRelation",
-    "by_name",
-    "describe",
-    "dump_relations",
-    "generalise",
-    "generalise_all",
-    "link_groups",
-    "load_relations",
-    "map_action",
-    "map_actions",
-    "map_states",
-    "parse_relations",
-    "reflect",
-    "resolve_relations",
-    "share_cuts",
-    "shipped_relations",
-]
+from legible.imports import lazy_exports
+
+if TYPE_CHECKING:
+    from legible.environments import RelationsFile, shipped_relations
+    from legible.relations.actions import map_actions
+    from legible.relations.cuts import MOST_CUTS, link_groups, share_cuts
+    from legible.relations.generalisation import (
+        MOST_RULES,
+        Dropped,
+        Generalisation,
+        describe,
+        generalise,
+        generalise_all,
+    )
+    from legible.relations.places import RelationFileError
+    from legible.relations.reader import HOLDS, load_relations, parse_relations
+    from legible.relations.relation import (
+        FeatureRelation,
+        MetamorphicRelation,
+        StateAction,
+        by_name,
+        map_action,
+        map_states,
+    )
+    from legible.relations.sources import ChosenRelations, RelationsArgument, RelationsText, resolve_relations
+    from legible.relations.values import (
+        ANY,
+        EQUAL,
+        NEGATE,
+        Affine,
+        Anything,
+        Equal,
+        RelationError,
+        Table,
+        ValueRelation,
+        reflect,
+    )
+    from legible.relations.writer import dump_relations
+
+__all__, __getattr__, __dir__ = lazy_exports(__name__)

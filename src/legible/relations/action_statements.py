@@ -102,8 +102,7 @@ class _Reader:
 
     def _cycle(self, names: Sequence[str]) -> Iterator[tuple[str, _Choices, _Choices]]:
         for units in self._units(names):
-            for i, name in enumerate(names):
-                yield name, units[i], units[(i + 1) % len(units)]
+            yield from zip(names, units, [*units[1:], units[0]], strict=True)
 
     def _pair(self, value: Any) -> Iterator[tuple[str, _Choices, _Choices]]:
         for table in tables(value, self._place, ("from", "to"), ("negate",), key="pair"):

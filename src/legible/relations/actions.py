@@ -41,10 +41,6 @@ def whole_groups(images: Mapping[int, int], space: FeatureSpace) -> list[GroupLi
     return links
 
 
-def _images(together: Sequence[MetamorphicRelation]) -> dict[int, int]:
-    return {relation.action: relation.image_action for relation in together}
-
-
 def map_actions(
     together: Sequence[MetamorphicRelation], space: FeatureSpace, actions: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -66,7 +62,8 @@ def map_actions(
     RelationError
         When a part goes to several parts, or regions of a continuous one are mixed up.
     """
-    choices, images = choices_of(space.groups, actions), _images(together)
+    choices = choices_of(space.groups, actions)
+    images = {relation.action: relation.image_action for relation in together}
     mapped, defined = np.array(actions), np.ones(len(actions), np.bool_)
     for number, group in enumerate(space.groups):
         pairs = {c: images[c] for c in range(group.first, group.first + group.count) if c in images}

@@ -20,11 +20,7 @@ MOST_CUTS = 1024
 
 
 def share_cuts(
-    intervals: Intervals,
-    space: FeatureSpace,
-    relations: Iterable[MetamorphicRelation],
-    *,
-    most_cuts: int = MOST_CUTS,
+    intervals: Intervals, space: FeatureSpace, relations: Iterable[MetamorphicRelation], *, most_cuts: int = MOST_CUTS
 ) -> Intervals:
     """Give features that relations map to each other the union of their cuts, so that intervals have exact images.
 
@@ -43,7 +39,12 @@ def share_cuts(
     most_cuts
         More cuts of a feature than this are refused: the maps never come back to where they started.
     """
-    links = _links(relations)
+    named = [fr for relation in relations for fr in relation.features]
+    links = list(
+        dict.fromkeys(
+            _Link(fr.feature, fr.image_feature, fr.relation) for fr in named if not isinstance(fr.relation, Anything)
+        )
+    )
     ends = {
         i: _Ends(space, i, links) for i in sorted({i for link in links for i in (link.feature, link.image_feature)})
     }
@@ -70,11 +71,12 @@ def share_cuts(
         feature, end = waiting.pop()
         for other, image in ends[feature].images(end):
             add(other, image)
-    shared = {i: _intervals_of(found) for i, found in ends.items()}
-    return Intervals(
-        tuple(shared[i].lows[0] if i in shared else intervals.lows[i] for i in range(len(intervals))),
-        tuple(shared[i].highs[0] if i in shared else intervals.highs[i] for i in range(len(intervals))),
-    )
+    lows, highs = list(intervals.lows), list(intervals.highs)
+    for i, found in ends.items():
+        values = np.array(sorted(found.values), np.float32)
+        shared = Intervals.from_cuts([values]) if found.numeric else Intervals((below(values),), (values,))
+        lows[i], highs[i] = shared.lows[0], shared.highs[0]
+    return Intervals(tuple(lows), tuple(highs))
 
 
 def link_groups(relations: Iterable[MetamorphicRelation], space: FeatureSpace) -> tuple[GroupLink, ...]:
@@ -112,15 +114,6 @@ class _Link(NamedTuple):
                     yield feature, float(below(value))
 
 
-def _links(relations: Iterable[MetamorphicRelation]) -> list[_Link]:
-    links: dict[_Link, None] = {}
-    for relation in relations:
-        for fr in relation.features:
-            if not isinstance(fr.relation, Anything):
-                links[_Link(fr.feature, fr.image_feature, fr.relation)] = None
-    return list(links)
-
-
 class _Ends:
     """Cuts of a numeric feature or values of a categorical one, and where links send them."""
 
@@ -141,18 +134,14 @@ class _Ends:
         if not math.isfinite(end):
             return None
         if self.numeric:
-            end = self._settle(end)
+            for links, on_image in ((self._forth, False), (self._back, True)):
+                for link in links:
+                    if isinstance(link.relation, Affine):
+                        end = link.relation.settle(end, on_image=on_image)
         if end in self.values:
             return None
         self.values.add(end)
         return end
-
-    def _settle(self, cut: float) -> float:
-        for links, on_image in ((self._forth, False), (self._back, True)):
-            for link in links:
-                if isinstance(link.relation, Affine):
-                    cut = link.relation.settle(cut, on_image=on_image)
-        return cut
 
     def images(self, end: float) -> Iterable[tuple[int, float]]:
         """Yield the features and ends that an end is sent to, forwards and backwards."""
@@ -171,8 +160,3 @@ class _Ends:
         if self.numeric:
             return (relation.image_cut(end) if forth else relation.source_cut(end),)
         return (float(relation.apply(end) if forth else relation.undo(end)),)
-
-
-def _intervals_of(ends: _Ends) -> Intervals:
-    values = np.array(sorted(ends.values), np.float32)
-    return Intervals.from_cuts([values]) if ends.numeric else Intervals((below(values),), (values,))

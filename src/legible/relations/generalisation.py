@@ -101,18 +101,16 @@ class _IndexedRelation:
         self._known: dict[Condition, tuple[Condition, ...]] = {}
 
     def images(self, condition: Condition) -> tuple[Condition, ...]:
-        known = self._known.get(condition)
-        if known is None:
-            known = self._known[condition] = self._find(condition)
-        return known
-
-    def _find(self, condition: Condition) -> tuple[Condition, ...]:
-        if condition.feature in self._unmapped:
-            return ()
-        if condition.feature not in self._targets:
-            return (condition,)
-        feature, relation = self._targets[condition.feature]
-        return relation.images(condition, feature)
+        if condition not in self._known:
+            if condition.feature in self._unmapped:
+                found: tuple[Condition, ...] = ()
+            elif condition.feature not in self._targets:
+                found = (condition,)
+            else:
+                feature, relation = self._targets[condition.feature]
+                found = relation.images(condition, feature)
+            self._known[condition] = found
+        return self._known[condition]
 
 
 class _Reach(NamedTuple):
@@ -136,7 +134,11 @@ class _Generaliser:
 
     def __call__(self, rule: Rule) -> Generalisation:
         reach = self._reach(rule.action)
-        start = _prepare(rule, reach)
+        start = _strip(rule, reach.ignored)
+        if not reach.rounding.keys().isdisjoint(start.features):
+            # Ends that have no exact image move to the next that have.
+            settled = tuple(_settle(c, reach.rounding.get(c.feature, ())) for c in start.conditions)
+            start = Rule(rule.polarity, rule.action, settled)
         removed = tuple(c for c in rule.conditions if c.feature in reach.ignored)
         if not start.conditions:
             return Generalisation(RuleSet((), rule), removed)
@@ -176,11 +178,8 @@ class _Generaliser:
             )
 
     def _reach(self, action: int) -> _Reach:
-        if action not in self._reaches:
-            self._reaches[action] = self._find_reach(action)
-        return self._reaches[action]
-
-    def _find_reach(self, action: int) -> _Reach:
+        if action in self._reaches:
+            return self._reaches[action]
         actions = [action]
         ignored: set[int] = set()
         rounding: dict[int, dict[Affine, None]] = {}
@@ -192,7 +191,9 @@ class _Generaliser:
                 for fr in relation.features:
                     if isinstance(fr.relation, Affine) and not fr.relation.exact:
                         rounding.setdefault(fr.feature, {})[fr.relation] = None
-        return _Reach(frozenset(ignored), {feature: tuple(maps) for feature, maps in rounding.items()})
+        found = _Reach(frozenset(ignored), {feature: tuple(maps) for feature, maps in rounding.items()})
+        self._reaches[action] = found
+        return found
 
 
 def _strip(rule: Rule, features: frozenset[int]) -> Rule:
@@ -200,15 +201,6 @@ def _strip(rule: Rule, features: frozenset[int]) -> Rule:
     if features.isdisjoint(rule.features):
         return rule
     return Rule(rule.polarity, rule.action, tuple(c for c in rule.conditions if c.feature not in features))
-
-
-def _prepare(rule: Rule, reach: _Reach) -> Rule:
-    """Remove conditions on ignored features, and move ends that have no exact image to the next that have."""
-    rule = _strip(rule, reach.ignored)
-    if reach.rounding.keys().isdisjoint(rule.features):
-        return rule
-    settled = tuple(_settle(c, reach.rounding.get(c.feature, ())) for c in rule.conditions)
-    return Rule(rule.polarity, rule.action, settled)
 
 
 def _settle(condition: Condition, maps: Sequence[Affine]) -> Condition:

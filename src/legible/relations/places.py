@@ -49,17 +49,11 @@ class Source:
 
         self.lines = _QUOTED_OR_COMMENT.sub(blank, text).split("\n")
         heads = [i for i, line in enumerate(self.lines) if re.match(r"\s*\[\[\s*relation\s*\]\]", line)]
-        self._ranges = list(zip(heads, [*heads[1:], len(self.lines)], strict=False))
+        self.ranges = list(zip(heads, [*heads[1:], len(self.lines)], strict=False))
 
     def at(self, relation: int | None, key: str) -> Place:
         """The place of a key in the relation with this number, or anywhere."""
         return Place(self, relation, key)
-
-    def range_of(self, relation: int | None) -> tuple[int, int]:
-        """The first line of a relation and the one after its last; of the file without a number."""
-        if relation is None or relation >= len(self._ranges):
-            return 0, len(self.lines)
-        return self._ranges[relation]
 
     def find(self, pattern: str, first: int, last: int) -> int | None:
         """The first line in which a regular expression is found."""
@@ -76,18 +70,20 @@ class Place:
 
     def line(self, token: str = "") -> int:
         """The line of the statement (of the relation's head without a key), or of a text in it; they count from 1."""
-        first, last = self.source.range_of(self.relation)
-        found = self._find_key(first, last) if self.key else None
-        start = first if found is None else found
+        first, last = 0, len(self.source.lines)
+        if self.relation is not None and self.relation < len(self.source.ranges):
+            first, last = self.source.ranges[self.relation]
+        start = first
+        if self.key:
+            key = re.escape(self.key)
+            found = self.source.find(rf"""^\s*(\[+\s*(relation\s*\.\s*)?)?["']?{key}["']?\s*[=.\]]""", first, last)
+            if found is None:
+                found = self.source.find(rf"""[{{,\s]["']?{key}["']?\s*=""", first, last)
+            start = first if found is None else found
         if token:
             there = self.source.find(rf"""(?<![\w.*-]){re.escape(token)}(?![\w.*-])""", start, last)
             start = start if there is None else there
         return start + 1
-
-    def _find_key(self, first: int, last: int) -> int | None:
-        key = re.escape(self.key)
-        own_line = self.source.find(rf"""^\s*(\[+\s*(relation\s*\.\s*)?)?["']?{key}["']?\s*[=.\]]""", first, last)
-        return self.source.find(rf"""[{{,\s]["']?{key}["']?\s*=""", first, last) if own_line is None else own_line
 
     def error(self, message: str, token: str = "") -> RelationFileError:
         """An error about the statement, or a text in it."""

@@ -85,17 +85,7 @@ from legible.relations.action_statements import read_actions
 from legible.relations.places import Place, RelationFileError, Source
 from legible.relations.relation import FeatureRelation, MetamorphicRelation
 from legible.relations.statements import lists, matching_rows, number, tables, texts
-from legible.relations.values import (
-    ANY,
-    EQUAL,
-    NEGATE,
-    Affine,
-    Anything,
-    RelationError,
-    Table,
-    ValueRelation,
-    reflect,
-)
+from legible.relations.values import ANY, EQUAL, NEGATE, Affine, Anything, RelationError, Table, ValueRelation, reflect
 
 HOLDS = ("yes", "nearly", "partly", "no")
 _ABOUT_PEOPLE = ("name", "words", "actions", "holds", "note")
@@ -122,7 +112,13 @@ def parse_relations(text: str, space: FeatureSpace, where: str = "relations") ->
     >>> [(r.name, r.action, r.image_action, len(r.features)) for r in parse_relations(toml, space)]
     [('mirror', 0, 1, 2), ('mirror', 1, 0, 2)]
     """
-    data = _parse(text, where)
+    try:
+        data = parse_toml(text, where, RelationError)
+    except RelationError as error:
+        message = str(error).removeprefix(f"{where}: ")
+        position = re.search(r"\bline (\d+)", message)
+        line = int(position[1]) if position else text.count("\n") + 1
+        raise RelationFileError(where, line, message) from error
     source = Source(where, text)
     for key in data:
         if key != "relation":
@@ -133,16 +129,6 @@ def parse_relations(text: str, space: FeatureSpace, where: str = "relations") ->
     return tuple(
         relation for i, item in enumerate(relations) for relation in _RelationReader(source, i, item, space).read()
     )
-
-
-def _parse(text: str, where: str) -> dict[str, Any]:
-    try:
-        return parse_toml(text, where, RelationError)
-    except RelationError as error:
-        message = str(error).removeprefix(f"{where}: ")
-        position = re.search(r"\bline (\d+)", message)
-        line = int(position[1]) if position else text.count("\n") + 1
-        raise RelationFileError(where, line, message) from error
 
 
 # --- Reading one relation --------------------------------------------------------------------------------------------
@@ -161,10 +147,10 @@ class _RelationReader:
             "cycle": self._cycle,
             "swap": self._cycle,
             "shift": self._shift,
-            "negate": self._negate,
-            "reflect": self._reflect,
-            "map": self._map,
-            "ignore": self._ignore,
+            "negate": self._same_for_all,
+            "reflect": self._reflect_or_map,
+            "map": self._reflect_or_map,
+            "ignore": self._same_for_all,
             "drop": self._drop,
             "pair": self._pair,
         }
@@ -176,29 +162,31 @@ class _RelationReader:
                 hint = did_you_mean(key, known) or f" The keys are {', '.join(known)}."
                 raise self._place(key).error(f"unknown key {key!r}.{hint}")
         name, words, note = (self._text(key) for key in ("name", "words", "note"))
-        holds = self._holds()
-        actions = self._actions()
+        holds, place = self.data.get("holds", {}), self._place("holds")
+        if not isinstance(holds, dict):
+            raise place.error('\'holds\' must be a table such as { "highway-v0" = "nearly" }.')
+        for env, answer in holds.items():
+            if answer not in HOLDS:
+                raise place.error(f"'holds' for {env!r} is {answer!r}; it must be one of {', '.join(HOLDS)}.", env)
+        if "actions" not in self.data:
+            raise self._place("").error(f"relation {name!r} has no 'actions'; write for example actions = \"same\".")
+        actions = read_actions(self.data["actions"], self.space, self._place("actions"))
         for key, value in self.data.items():
             if key in self.statements:
                 self.statements[key](value, self._place(key))
-        unmapped = (*self.pairing.unmapped, *self._unclear_derived())
+        unmapped, derived = list(self.pairing.unmapped), self.space.derived
+        if derived is not None:
+            # Those of which the relation says nothing, and which are computed from what it changes.
+            changed = {self.space.names[i] for i in self.pairing.named} | set(derived.parts)
+            for i in derived.order:
+                if not changed.isdisjoint(derived.expressions[i].names):
+                    changed.add(derived.names[i])
+            unclear = [self.space.n_own + i for i, one in enumerate(derived.names) if one in changed]
+            unmapped += [i for i in unclear if i not in self.pairing.named]
         return tuple(
-            MetamorphicRelation(a, b, self.pairing.relations(a, b), unmapped, name, words, holds, note)
+            MetamorphicRelation(a, b, self.pairing.relations(a, b), tuple(unmapped), name, words, holds, note)
             for a, b in actions
         )
-
-    def _unclear_derived(self) -> list[int]:
-        """Derived features of which the relation says nothing, and which are computed from what it changes."""
-        derived = self.space.derived
-        if derived is None:
-            return []
-        changed = {self.space.names[i] for i in self.pairing.named} | set(derived.parts)
-        for i in derived.order:
-            if not changed.isdisjoint(derived.expressions[i].names):
-                changed.add(derived.names[i])
-        first = self.space.n_own
-        unclear = [first + i for i, name in enumerate(derived.names) if name in changed]
-        return [i for i in unclear if i not in self.pairing.named]
 
     def _place(self, key: str) -> Place:
         return self.source.at(self.number, key)
@@ -210,23 +198,6 @@ class _RelationReader:
         if not isinstance(value, str):
             raise self._place(key).error(f"{key!r} must be a text, got {value!r}.")
         return value
-
-    def _holds(self) -> dict[str, str]:
-        holds = self.data.get("holds", {})
-        place = self._place("holds")
-        if not isinstance(holds, dict):
-            raise place.error('\'holds\' must be a table such as { "highway-v0" = "nearly" }.')
-        for env, answer in holds.items():
-            if answer not in HOLDS:
-                raise place.error(f"'holds' for {env!r} is {answer!r}; it must be one of {', '.join(HOLDS)}.", env)
-        return holds
-
-    def _actions(self) -> list[tuple[int, int]]:
-        if "actions" not in self.data:
-            raise self._place("").error(
-                f"relation {self.data['name']!r} has no 'actions'; write for example actions = \"same\"."
-            )
-        return read_actions(self.data["actions"], self.space, self._place("actions"))
 
     # Statements on features
 
@@ -245,36 +216,29 @@ class _RelationReader:
             if not isinstance(by, int) or isinstance(by, bool) or by == 0:
                 raise place.error(f"'by' must be a whole number of rows other than 0, got {by!r}.")
             for pattern in texts(table["features"], "features", place):
-                self._shift_one(pattern, by, place)
+                if pattern.count("{n}") != 1:
+                    raise place.error(
+                        f'{pattern!r} must hold {{n}}, the row\'s number, once: "vehicle{{n}}.*".', pattern
+                    )
+                rows = [(name, found) for name in self.space.own.names if (found := _row_number(pattern, name))]
+                if not rows:
+                    raise place.unknown(f"{pattern!r} matches no feature.", pattern)
+                for name, (first, last) in rows:
+                    i = self.space.feature_index(name)
+                    image = f"{name[:first]}{int(name[first:last]) + by}{name[last:]}"
+                    if image in self.space.names:
+                        self.pairing.add(i, self.space.feature_index(image), EQUAL, place, pattern)
+                    else:
+                        self.pairing.drop(i, place, pattern)
 
-    def _shift_one(self, pattern: str, by: int, place: Place) -> None:
-        if pattern.count("{n}") != 1:
-            raise place.error(f'{pattern!r} must hold {{n}}, the row\'s number, once: "vehicle{{n}}.*".', pattern)
-        rows = {name: found for name in self.space.own.names if (found := _row_number(pattern, name)) is not None}
-        if not rows:
-            raise place.unknown(f"{pattern!r} matches no feature.", pattern)
-        for name, (first, last) in rows.items():
-            i = self.space.feature_index(name)
-            image = f"{name[:first]}{int(name[first:last]) + by}{name[last:]}"
-            if image in self.space.names:
-                self.pairing.add(i, self.space.feature_index(image), EQUAL, place, pattern)
-            else:
-                self.pairing.drop(i, place, pattern)
+    def _same_for_all(self, value: Any, place: Place) -> None:
+        self._each(texts(value, place.key, place), NEGATE if place.key == "negate" else ANY, place)
 
-    def _negate(self, value: Any, place: Place) -> None:
-        self._each(texts(value, "negate", place), NEGATE, place)
-
-    def _ignore(self, value: Any, place: Place) -> None:
-        self._each(texts(value, "ignore", place), ANY, place)
-
-    def _reflect(self, value: Any, place: Place) -> None:
-        for table in tables(value, place, ("features", "about")):
-            relation = reflect(number(table["about"], "about", place))
-            self._each(texts(table["features"], "features", place), relation, place)
-
-    def _map(self, value: Any, place: Place) -> None:
-        for table in tables(value, place, ("features", "values")):
-            relation = _table_of_values(table["values"], place)
+    def _reflect_or_map(self, value: Any, place: Place) -> None:
+        how = "about" if place.key == "reflect" else "values"
+        for table in tables(value, place, ("features", how)):
+            given = table[how]
+            relation = reflect(number(given, how, place)) if how == "about" else _table_of_values(given, place)
             self._each(texts(table["features"], "features", place), relation, place)
 
     def _each(self, patterns: Iterable[str], relation: ValueRelation, place: Place) -> None:
@@ -332,7 +296,17 @@ class _Pairing:
                 f"{names[image]!r}; the pairing of features must be one-to-one.",
                 token,
             )
-        self._check_kinds(feature, image, relation, place, token)
+        one, two = self._space[feature], self._space[image]
+        if one.kind != two.kind and not isinstance(relation, Anything):
+            raise place.unfit(f"{one.name!r} is {one.kind} but {two.name!r} is {two.kind}.", token)
+        special = next((f for f in (one, two) if f.sentinels), None)
+        if isinstance(relation, Affine) and special is not None:
+            values = ", ".join(f"{value:g}" for value in special.sentinels)
+            raise place.error(
+                f"{special.name!r} cannot be {relation.text}: {values} means something else than a number there. "
+                "Write its pairs of values with 'map', or leave it out.",
+                token,
+            )
         self._sources[feature] = (image, relation, place, token)
         self._images[image] = feature
 
@@ -348,21 +322,6 @@ class _Pairing:
             return True
         name, line = self._space.names[feature], other.line(its_token)
         raise place.error(f"{name!r} is mapped in another way by {other.key!r} in line {line}.", token)
-
-    def _check_kinds(self, feature: int, image: int, relation: ValueRelation, place: Place, token: str) -> None:
-        one, two = self._space[feature], self._space[image]
-        if isinstance(relation, Anything):
-            return
-        if one.kind != two.kind:
-            raise place.unfit(f"{one.name!r} is {one.kind} but {two.name!r} is {two.kind}.", token)
-        special = next((f for f in (one, two) if f.sentinels), None)
-        if isinstance(relation, Affine) and special is not None:
-            values = ", ".join(f"{value:g}" for value in special.sentinels)
-            raise place.error(
-                f"{special.name!r} cannot be {relation.text}: {values} means something else than a number there. "
-                "Write its pairs of values with 'map', or leave it out.",
-                token,
-            )
 
     def relations(self, action: int, image_action: int) -> tuple[FeatureRelation, ...]:
         return tuple(

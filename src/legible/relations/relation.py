@@ -105,11 +105,7 @@ class MetamorphicRelation:
                     f"{self._called}: all feature relations must be on actions {self.action} and {self.image_action}, "
                     f"one is on {fr.action} and {fr.image_action}."
                 )
-        self._check_pairing()
-
-    def _check_pairing(self) -> None:
-        sources = [fr.feature for fr in self.features]
-        images = [fr.image_feature for fr in self.features]
+        sources, images = [fr.feature for fr in features], [fr.image_feature for fr in features]
         for what, numbers in (("maps feature", [*sources, *self.unmapped]), ("maps to feature", images)):
             twice = sorted({number for number in numbers if numbers.count(number) > 1})
             if twice:

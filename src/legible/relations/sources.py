@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -86,29 +86,34 @@ def resolve_relations(
         it is used: experiences may say of which kind a feature is.
     """
     found = _chosen(environment, space, relations)
-    unclear = _unclear_derived(found.texts, space)
-    return found if not unclear else ChosenRelations(found.texts, (*found.left_out, *unclear))
-
-
-def _unclear_derived(texts: Sequence[RelationsText], space: FeatureSpace) -> list[str]:
-    """What relations do not say of derived features, file by file: rules that speak of those are not carried over."""
-    said = []
-    for text in texts if space.derived is not None else ():
+    unclear = []
+    for text in found.texts if space.derived is not None else ():
         try:
             unmapped = {i for relation in text.relations(space) for i in relation.unmapped if i >= space.n_own}
         except KindError:
             continue
-        if unmapped:
+        if unmapped:  # rules that speak of these are not carried over
             names = ", ".join(space.names[i] for i in sorted(unmapped))
-            said.append(f"{text.name}, for rules that speak of the derived features it says nothing of ({names})")
-    return said
+            unclear.append(f"{text.name}, for rules that speak of the derived features it says nothing of ({names})")
+    return replace(found, left_out=(*found.left_out, *unclear))
 
 
 def _chosen(
     environment: str | EnvironmentSpec | Env, space: FeatureSpace, relations: RelationsArgument
 ) -> ChosenRelations:
     if relations is None:
-        return _defaults(environment, space)
+        fitting, left_out = [], []
+        for file in shipped_relations(environment):
+            if file.default:
+                text = _read(file.path, file.name)
+                try:
+                    with suppress(KindError):
+                        text.relations(space)
+                    fitting.append(text)
+                except UnknownNameError as error:
+                    reason = error.reason
+                    left_out.append(f"{file.name} speaks of other names than those of this environment ({reason})")
+        return ChosenRelations(tuple(fitting), tuple(left_out))
     given = [relations] if isinstance(relations, (str, Path)) else list(relations)
     if given == ["none"]:
         return ChosenRelations()
@@ -121,29 +126,6 @@ def _chosen(
         with suppress(KindError):
             text.relations(space)
     return ChosenRelations(tuple(texts))
-
-
-def _defaults(environment: str | EnvironmentSpec | Env, space: FeatureSpace) -> ChosenRelations:
-    texts, left_out = [], []
-    for file in shipped_relations(environment):
-        if file.default:
-            text = _read(file.path, file.name)
-            unknown = _unknown_name(text, space)
-            if unknown:
-                left_out.append(f"{file.name} speaks of other names than those of this environment ({unknown})")
-            else:
-                texts.append(text)
-    return ChosenRelations(tuple(texts), tuple(left_out))
-
-
-def _unknown_name(text: RelationsText, space: FeatureSpace) -> str:
-    """What a file says of a name that is not there, or nothing."""
-    try:
-        with suppress(KindError):
-            text.relations(space)
-    except UnknownNameError as error:
-        return error.reason
-    return ""
 
 
 def _text_of(source: str | Path, environment: str | EnvironmentSpec | Env) -> RelationsText:

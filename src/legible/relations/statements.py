@@ -81,7 +81,8 @@ def matching_rows(patterns: Sequence[str], known: Sequence[str], what: str, plac
         found = {name: match_pattern(pattern, name) for name in known}
         matches = {name: stands_for for name, stands_for in found.items() if stands_for is not None}
         if not matches:
-            raise place.unknown(_nothing(pattern, known, what), pattern)
+            missing = f"there is no {what} called {pattern!r}.{did_you_mean(pattern, known)}"
+            raise place.unknown(f"{pattern!r} matches no {what}." if "*" in pattern else missing, pattern)
         for name, stands_for in matches.items():
             origins.setdefault(stands_for, (pattern, name))
     rows = []
@@ -96,9 +97,3 @@ def matching_rows(patterns: Sequence[str], known: Sequence[str], what: str, plac
                 )
         rows.append(row)
     return rows
-
-
-def _nothing(pattern: str, known: Sequence[str], what: str) -> str:
-    if "*" in pattern:
-        return f"{pattern!r} matches no {what}."
-    return f"there is no {what} called {pattern!r}.{did_you_mean(pattern, known)}"

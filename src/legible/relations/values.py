@@ -20,7 +20,6 @@ which a map's rounding would leave one value only, or none, has no image.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TypeAlias
@@ -190,12 +189,10 @@ class Table:
     @cached_property
     def forth(self) -> dict[float, tuple[float, ...]]:
         """The images of every value."""
-        return _gather(self.pairs)
-
-    @property
-    def is_function(self) -> bool:
-        """Whether no value has two images."""
-        return len(self.forth) == len(self.pairs)
+        gathered: dict[float, tuple[float, ...]] = {}
+        for x, y in self.pairs:
+            gathered[x] = (*gathered.get(x, ()), y)
+        return gathered
 
     def contains(self, x: float, y: float) -> bool:
         """Whether (x, y) ∈ R."""
@@ -209,7 +206,7 @@ class Table:
 
     def map_values(self, values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the images of values (NaN where there is none), and which of them have one."""
-        if not self.is_function:
+        if len(self.forth) < len(self.pairs):
             raise RelationError(f"{self.text} gives some value several images, so observations cannot be mapped.")
         xs, ys = np.array(self.pairs, np.float32).T
         place = np.minimum(np.searchsorted(xs, values), len(xs) - 1)
@@ -233,13 +230,6 @@ def _float32(value: float) -> float:
     return float(np.float32(value)) + 0.0
 
 
-def _gather(pairs: Iterable[tuple[float, float]]) -> dict[float, tuple[float, ...]]:
-    gathered: dict[float, list[float]] = {}
-    for x, y in pairs:
-        gathered.setdefault(x, []).append(y)
-    return {x: tuple(ys) for x, ys in gathered.items()}
-
-
 @lru_cache(maxsize=1 << 16)
 def _pull_cut(affine: Affine, cut: float, *, through_undo: bool) -> float:
     """Return the cut d such that ``y <= d`` exactly where y comes from the side of `cut` that maps to low values."""
@@ -254,23 +244,19 @@ def _pull_cut(affine: Affine, cut: float, *, through_undo: bool) -> float:
         source = origin(y)
         return bool(source <= cut) if rising else bool(source > cut)
 
-    return _last_float(is_low)
-
-
-def _last_float(holds: Callable[[float], bool]) -> float:
-    """Return the largest float32 for which `holds` is true, when it is true up to some value and false beyond."""
-    if not holds(-_LARGEST):
+    # Look for the largest float32 that is low.
+    if not is_low(-_LARGEST):
         return -np.inf
-    if holds(_LARGEST):
+    if is_low(_LARGEST):
         return np.inf
-    low, high = _ordinal(-_LARGEST), _ordinal(_LARGEST)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(_from_ordinal(middle)):
-            low = middle
+    first, last = _ordinal(-_LARGEST), _ordinal(_LARGEST)
+    while last - first > 1:
+        middle = (first + last) // 2
+        if is_low(_from_ordinal(middle)):
+            first = middle
         else:
-            high = middle
-    return _from_ordinal(low)
+            last = middle
+    return _from_ordinal(first)
 
 
 def _ordinal(value: float) -> int:

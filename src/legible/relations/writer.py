@@ -21,8 +21,14 @@ def dump_relations(relations: Iterable[MetamorphicRelation], space: FeatureSpace
 
     Relations that follow each other and only differ in their actions become one table.
     """
+
+    def all_but_actions(relation: MetamorphicRelation) -> tuple[Any, ...]:
+        pairs = tuple((fr.feature, fr.image_feature, fr.relation) for fr in relation.features)
+        holds = tuple(relation.holds.items())
+        return relation.name, relation.words, holds, relation.note, pairs, relation.unmapped
+
     groups: list[list[MetamorphicRelation]] = []
-    for _, alike in groupby(relations, key=_all_but_actions):
+    for _, alike in groupby(relations, key=all_but_actions):
         groups.append([])
         for relation in alike:
             group = groups[-1]
@@ -32,18 +38,22 @@ def dump_relations(relations: Iterable[MetamorphicRelation], space: FeatureSpace
     return "\n".join(_dump_group(group, space) for group in groups)
 
 
-def _all_but_actions(relation: MetamorphicRelation) -> tuple[Any, ...]:
-    pairs = tuple((fr.feature, fr.image_feature, fr.relation) for fr in relation.features)
-    holds = tuple(relation.holds.items())
-    return relation.name, relation.words, holds, relation.note, pairs, relation.unmapped
-
-
 def _dump_group(group: Sequence[MetamorphicRelation], space: FeatureSpace) -> str:
-    first = group[0]
+    first, names = group[0], space.action_names
     lines = ["[[relation]]", f"name = {_quote(first.name)}"]
     if first.words:
         lines.append(f"words = {_quote(first.words)}")
-    lines.append(f"actions = {_dump_actions([(r.action, r.image_action) for r in group], space)}")
+    pairs = [(relation.action, relation.image_action) for relation in group]
+    firsts = [action for action, _ in pairs]
+    if pairs == [(i, i) for i in range(len(names))]:
+        actions = '"same"'
+    elif not space.is_discrete:
+        actions = _dump_choices(pairs, space)
+    elif len(pairs) > 1 and pairs == list(zip(firsts, [*firsts[1:], firsts[0]], strict=True)):
+        actions = f"{{ cycle = [{', '.join(_quote(names[i]) for i in firsts)}] }}"
+    else:
+        actions = f"{{ {_dump_map(pairs, names)} }}"
+    lines.append(f"actions = {actions}")
     for key, items in _dump_features(first, space.names).items():
         lines += [f"{key} = [", *(f"  {item}," for item in items), "]"]
     if first.holds:
@@ -54,16 +64,8 @@ def _dump_group(group: Sequence[MetamorphicRelation], space: FeatureSpace) -> st
     return "\n".join(lines) + "\n"
 
 
-def _dump_actions(pairs: Sequence[tuple[int, int]], space: FeatureSpace) -> str:
-    firsts, names = [first for first, _ in pairs], space.action_names
-    if pairs == [(i, i) for i in range(len(names))]:
-        return '"same"'
-    if not space.is_discrete:
-        return _dump_choices(pairs, space)
-    if len(pairs) > 1 and pairs == list(zip(firsts, [*firsts[1:], firsts[0]], strict=True)):
-        return f"{{ cycle = [{', '.join(_quote(names[i]) for i in firsts)}] }}"
-    table = ", ".join(f"{_quote(names[i])} = {_quote(names[j])}" for i, j in pairs)
-    return f"{{ map = {{ {table} }} }}"
+def _dump_map(pairs: Iterable[tuple[int, int]], names: Sequence[str]) -> str:
+    return f"map = {{ {', '.join(f'{_quote(names[i])} = {_quote(names[j])}' for i, j in pairs)} }}"
 
 
 def _dump_choices(pairs: Sequence[tuple[int, int]], space: FeatureSpace) -> str:
@@ -82,18 +84,22 @@ def _dump_choices(pairs: Sequence[tuple[int, int]], space: FeatureSpace) -> str:
             del alone[choice]
     written = [f"{key} = [{', '.join(items)}]" for key, items in statements.items()]
     if alone:
-        names = space.action_names
-        table = ", ".join(f"{_quote(names[i])} = {_quote(names[j])}" for i, j in alone.items())
-        written.append(f"map = {{ {table} }}")
+        written.append(_dump_map(alone.items(), space.action_names))
     return f"{{ {', '.join(written)} }}"
 
 
 def _dump_features(relation: MetamorphicRelation, names: Sequence[str]) -> dict[str, list[str]]:
     statements: dict[str, list[str]] = {}
     equal = {fr.feature: fr.image_feature for fr in relation.features if isinstance(fr.relation, Equal)}
-    for cycle in _closed_cycles(equal):
-        key = "swap" if len(cycle) == 2 else "cycle"
-        statements.setdefault(key, []).append(f"[{', '.join(_quote(names[i]) for i in cycle)}]")
+    for start in sorted(equal):
+        cycle = [start]
+        while cycle[-1] in equal and equal[cycle[-1]] != start and len(cycle) <= len(equal):
+            cycle.append(equal[cycle[-1]])
+        if len(cycle) > 1 and equal.get(cycle[-1]) == start:
+            key = "swap" if len(cycle) == 2 else "cycle"
+            statements.setdefault(key, []).append(f"[{', '.join(_quote(names[i]) for i in cycle)}]")
+            for feature in cycle:
+                del equal[feature]
     for fr in relation.features:
         if isinstance(fr.relation, Equal) and fr.feature not in equal:
             continue
@@ -102,22 +108,6 @@ def _dump_features(relation: MetamorphicRelation, names: Sequence[str]) -> dict[
     for feature in relation.unmapped:
         statements.setdefault("drop", []).append(_quote(names[feature]))
     return statements
-
-
-def _closed_cycles(images: dict[int, int]) -> list[list[int]]:
-    """Take the cycles of two features or more out of a map, and return them."""
-    cycles = []
-    for start in sorted(images):
-        path = [start]
-        while path[-1] in images and images[path[-1]] != start:
-            path.append(images[path[-1]])
-            if len(path) > len(images):
-                break
-        if len(path) > 1 and images.get(path[-1]) == start:
-            cycles.append(path)
-            for feature in path:
-                del images[feature]
-    return cycles
 
 
 def _dump_pair(fr: FeatureRelation, names: Sequence[str]) -> tuple[str, str]:
@@ -130,7 +120,8 @@ def _dump_pair(fr: FeatureRelation, names: Sequence[str]) -> tuple[str, str]:
             return "negate", name
         if isinstance(relation, Table):
             return "map", f"{{ features = {name}, values = {_dump_values(relation)} }}"
-        if isinstance(relation, Affine) and relation == _as_reflection(relation):
+        # 'about' is a float32, and has to be one that gives the same map.
+        if isinstance(relation, Affine) and (abs(relation.shift) >= 1e38 or relation == reflect(relation.shift / 2)):
             return "reflect", f"{{ features = {name}, about = {relation.shift / 2!r} }}"
     pair = f"from = {name}, to = {_quote(names[fr.image_feature])}"
     match relation:
@@ -141,11 +132,6 @@ def _dump_pair(fr: FeatureRelation, names: Sequence[str]) -> tuple[str, str]:
         case Affine(scale, shift):
             pair += f", times = {scale!r}, plus = {shift!r}"
     return "pair", f"{{ {pair} }}"
-
-
-def _as_reflection(relation: Affine) -> Affine:
-    """The reflection that is nearest to a map with scale -1: 'about' is a float32."""
-    return reflect(relation.shift / 2) if abs(relation.shift) < 1e38 else relation
 
 
 def _dump_values(table: Table) -> str:

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from legible.rules.rule import CompiledRules, Condition, Polarity, Rule, RuleError, RuleSet, parse_rule, triggers
-from legible.rules.wording import (
-    Mood,
-    action_words,
-    describe_likewise,
-    describe_rule,
-    describe_rule_briefly,
-    describe_rule_set,
-    gerund,
-    representative_rule,
-    rule_parts,
-    third_person,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CompiledRules",
-    "Condition",
-    "Mood",
-    "Polarity",
-    "Rule",
-    "RuleError",
-    "RuleSet",
-    "action_words",
-    "describe_likewise",
-    "describe_rule",
-    "describe_rule_briefly",
-    "describe_rule_set",
-    "gerund",
-    "parse_rule",
-    "representative_rule",
-    "rule_parts",
-    "third_person",
-    "triggers",
-]
+from legible.imports import lazy_exports
+
+if TYPE_CHECKING:
+    from legible.rules.rule import CompiledRules, Condition, Polarity, Rule, RuleError, RuleSet, parse_rule, triggers
+    from legible.rules.wording import (
+        Mood,
+        action_words,
+        describe_likewise,
+        describe_rule,
+        describe_rule_briefly,
+        describe_rule_set,
+        gerund,
+        representative_rule,
+        rule_parts,
+        third_person,
+    )
+
+__all__, __getattr__, __dir__ = lazy_exports(__name__)

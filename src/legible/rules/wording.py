@@ -256,9 +256,10 @@ def _draw_together(phrases: Sequence[str]) -> str | None:
     end = words[0][len(words[0]) - after :]
     if not end and "not" in stem and all(len(middle) == 1 for middle in middles):
         return f"{' '.join(stem)} {join_words([middle[0] for middle in middles], 'or')}"
-    positive = _without_not(end)
-    if positive is None or not all(middles):
+    if end[:2] not in (["is", "not"], ["does", "not"]) or not end[2:] or not all(middles):
         return None
+    rest = " ".join(end[2:])
+    positive = f"is {rest}" if end[0] == "is" else third_person(rest)
     # Repeat all of the subject that differs: "ghost 0 nor ghost 1", "the path to … nor that to …".
     while stem and stem[-1] not in {"to", "of"}:
         middles, stem = [[stem[-1], *middle] for middle in middles], stem[:-1]
@@ -275,16 +276,6 @@ def _common(lists: Sequence[Sequence[str]]) -> int:
             break
         count += 1
     return count
-
-
-def _without_not(words: Sequence[str]) -> str | None:
-    """The positive of "is not scared" or "does not start north"; None for anything else."""
-    match list(words):
-        case ["is", "not", *rest] if rest:
-            return f"is {' '.join(rest)}"
-        case ["does", "not", *rest] if rest:
-            return third_person(" ".join(rest))
-    return None
 
 
 # --- Rules -----------------------------------------------------------------------------------------------------------
@@ -326,7 +317,7 @@ def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
 def describe_rule_briefly(
     rule: Rule, space: FeatureSpace, mood: Mood = "habit", most_words: int = 15, neighbours: Iterable[Rule] = ()
 ) -> str:
-    """Say a rule in about so many words: some of its conditions, and how many more there are.
+    """Say a rule in about `most_words` words: some of its conditions, and how many more there are.
 
     What tells it from its neighbours is always said. Of the rest, conditions that share a word with the action ("west")
     say most about it, then those in the positive: what there is tells more than what there is not.
@@ -338,7 +329,7 @@ def describe_rule_briefly(
     most_words
         About how many words there may be.
     neighbours
-        Rules that are told beside it, itself or not.
+        Rules that are described along with it, itself or not.
 
     Examples
     --------
@@ -453,7 +444,17 @@ def describe_likewise(rule_set: RuleSet, space: FeatureSpace) -> str:
     others = [rule for rule in rule_set.rules if rule != first]
     if not others or rule_set.source is None:
         return ""
-    return f"likewise {_describe_others(first, others, space)}"
+    names = action_words([rule.action for rule in (first, *others)], space)
+    actions = [action for action in dict.fromkeys(rule.action for rule in others) if action != first.action]
+    same = [rule for rule in others if rule.action == first.action]
+    parts = []
+    if same:
+        exchanged = _exchanged(first, same[0], space) if len(same) == 1 else None
+        count = len(same)
+        parts.append(exchanged or f"in {in_words(count)} related situation{'s' if count > 1 else ''}")
+    if actions:
+        parts.append(f"for {join_words([names[action] for action in actions])}")
+    return f"likewise {join_words(parts)}"
 
 
 def representative_rule(rule_set: RuleSet) -> Rule:
@@ -466,21 +467,6 @@ def representative_rule(rule_set: RuleSet) -> Rule:
         return source or rule_set.rules[0]
     forms = [rule for rule in rule_set.rules if rule.contains(source)]
     return (forms or [rule for rule in rule_set.rules if rule.action == source.action] or rule_set.rules)[0]
-
-
-def _describe_others(first: Rule, others: Sequence[Rule], space: FeatureSpace) -> str:
-    """Say how the other rules of a generalised set differ from the first: by their actions, or by their features."""
-    names = action_words([rule.action for rule in (first, *others)], space)
-    actions = [action for action in dict.fromkeys(rule.action for rule in others) if action != first.action]
-    same = [rule for rule in others if rule.action == first.action]
-    parts = []
-    if same:
-        exchanged = _exchanged(first, same[0], space) if len(same) == 1 else None
-        count = len(same)
-        parts.append(exchanged or f"in {in_words(count)} related situation{'s' if count > 1 else ''}")
-    if actions:
-        parts.append(f"for {join_words([names[action] for action in actions])}")
-    return join_words(parts)
 
 
 def _exchanged(first: Rule, other: Rule, space: FeatureSpace) -> str | None:
@@ -520,7 +506,7 @@ def _without_beginning(texts: list[str]) -> list[str]:
 
 
 def action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int, str]:
-    """Short words for actions that are told side by side: "north" and "east" where the words are "go north", "go east".
+    """Short words for actions that stand side by side: "north" and "east" where the words are "go north", "go east".
 
     >>> from legible_envs.pacman.features import pacman_features
     >>> action_words([0, 2], pacman_features(2)), action_words([0, 4], pacman_features(2))

@@ -35,11 +35,7 @@ DOMAINS = (
     _gymnasium("pendulum", "Pendulum", "classic_control.pendulum:PendulumEnv", default=True),
     _gymnasium("lunarlander", "LunarLander", "box2d.lunar_lander:LunarLander", default=True),
     _gymnasium(
-        "lunarlander-continuous",
-        "LunarLanderContinuous",
-        "box2d.lunar_lander:LunarLander",
-        default=True,
-        actions="Box",
+        "lunarlander-continuous", "LunarLanderContinuous", "box2d.lunar_lander:LunarLander", default=True, actions="Box"
     ),
     _gymnasium("bipedalwalker", "BipedalWalker(Hardcore)?", "box2d.bipedal_walker:BipedalWalker", default=True),
     _gymnasium("invertedpendulum", "InvertedPendulum", "mujoco.inverted_pendulum_v5:InvertedPendulumEnv", default=True),

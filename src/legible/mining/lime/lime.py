@@ -92,7 +92,12 @@ def lime_importance(
     Importance
         All zero for a policy that does not look at its observations.
     """
-    _check_settings(samples, pools, ridge)
+    if samples < 2:
+        raise LimeError(f"samples must be at least 2 (the state itself and one more), got {samples}.")
+    if pools < 1:
+        raise LimeError(f"pools must be at least 1, got {pools}.")
+    if not (ridge > 0 and np.isfinite(ridge)):
+        raise LimeError(f"ridge must be a positive number, got {ridge}; the usual one is 1.")
     kernel = kernel_weights(len(space), kernel_width)
     known, asked = _check_data(background, states, intervals, space)
     rng = np.random.default_rng(seed)
@@ -101,22 +106,22 @@ def lime_importance(
     own = _choices(policy, asked, space, len(space.actions) or None, lambda row: f"state {row}")
     weights, intercepts = np.empty((*own.shape, len(space))), np.empty(own.shape)
     pools = min(pools, len(asked))
+    rows, n_actions = samples - 1, own.shape[1]
+    pool, targets = np.empty((rows, len(space)), np.uint16), np.empty((rows, n_actions))
     for first in range(pools):
-        pool, targets = _ask_about_pool(policy, drawn, samples - 1, space, own.shape[1], rng)
+        for begin in range(0, rows, DRAWS):
+            part = slice(begin, min(begin + DRAWS, rows))
+            values, pool[part] = drawn.combine(part.stop - begin, rng)
+
+            def name(row: int, observations: Observations = values) -> str:
+                return f"the drawn observation {observations[row].tolist()}"
+
+            targets[part] = _choices(policy, values, space, n_actions, name)
         for state in range(first, len(asked), pools):
             gram, moments = normal_equations(pool, targets, codes[state], own[state], kernel)
             weights[state], shift = solve(gram, moments, ridge)
             intercepts[state] = own[state] + shift
     return Importance(weights, intercepts)
-
-
-def _check_settings(samples: int, pools: int, ridge: float) -> None:
-    if samples < 2:
-        raise LimeError(f"samples must be at least 2 (the state itself and one more), got {samples}.")
-    if pools < 1:
-        raise LimeError(f"pools must be at least 1, got {pools}.")
-    if not (ridge > 0 and np.isfinite(ridge)):
-        raise LimeError(f"ridge must be a positive number, got {ridge}; the usual one is 1.")
 
 
 def _check_data(
@@ -178,25 +183,3 @@ def _softmax(scores: NDArray[np.float64], name: Callable[[int], str]) -> NDArray
         )
     odds = np.exp(by_action - best)
     return np.ascontiguousarray((odds / odds.sum(axis=0)).T)
-
-
-def _ask_about_pool(
-    policy: _Scorer | _ScoreFunction,
-    drawn: DrawnValues,
-    rows: int,
-    space: FeatureSpace,
-    actions: int,
-    rng: np.random.Generator,
-) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
-    """Draw a pool of observations: their codes, and the probabilities of the policy's actions there."""
-    codes = np.empty((rows, len(drawn.values)), np.uint16)
-    targets = np.empty((rows, actions))
-    for first in range(0, rows, DRAWS):
-        part = slice(first, min(first + DRAWS, rows))
-        values, codes[part] = drawn.combine(part.stop - first, rng)
-
-        def name(row: int, observations: Observations = values) -> str:
-            return f"the drawn observation {observations[row].tolist()}"
-
-        targets[part] = _choices(policy, values, space, actions, name)
-    return codes, targets

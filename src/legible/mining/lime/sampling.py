@@ -74,7 +74,12 @@ def _cells(
     count, total, least, most = _extremes(column, codes, len(lows))
     lone = least == most
     if feature.kind == "categorical" and not lone[count > 0].all():
-        return _value_cells(column, codes)
+        # One cell for each value: some interval holds several of them.
+        values, first, count = np.unique(column, return_index=True, return_counts=True)
+        cells = np.zeros(len(values), _CELL)
+        cells["code"], cells["count"] = codes[first], count
+        cells["mean"] = cells["low"] = cells["high"] = values
+        return cells
     # Where an interval is open, or ends at a sentinel, its values tell how far it reaches.
     no_low = lone | np.isin(lows, np.array([-np.inf, *feature.sentinels], np.float32))
     no_high = lone | np.isin(highs, np.array([np.inf, *below(np.array(feature.sentinels))], np.float32))
@@ -85,15 +90,6 @@ def _cells(
         cells["deviation"] = np.sqrt(_squares(column, codes, cells["mean"].copy()) / np.maximum(count, 1))
     cells["low"], cells["high"] = np.where(no_low, least, above(lows)), np.where(no_high, most, highs)
     return cells[count > 0]
-
-
-def _value_cells(column: NDArray[np.float32], codes: NDArray[np.uint16]) -> NDArray[np.void]:
-    """One cell for each value of a categorical feature, where some interval holds several of them."""
-    values, first, count = np.unique(column, return_index=True, return_counts=True)
-    cells = np.zeros(len(values), _CELL)
-    cells["code"], cells["count"] = codes[first], count
-    cells["mean"] = cells["low"] = cells["high"] = values
-    return cells
 
 
 def _draw_values(cells: NDArray[np.void], rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:

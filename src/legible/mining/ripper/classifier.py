@@ -180,7 +180,17 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         nominal = self._nominal_features(X, rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         encoded = encode(rows, nominal, self.max_bins, seed)
-        *learned, default = self._order_of_classes(numbers)
+        # From the rarest to the most frequent class; of equally frequent ones the later label first.
+        counts = np.bincount(numbers)
+        *learned, default = np.lexsort((-np.arange(counts.size), counts)).tolist()
+        if self.positive_class is not None:
+            if counts.size != 2 or self.positive_class not in self.classes_:
+                raise RipperError(
+                    f"positive_class must be one of two classes, but is {self.positive_class!r} "
+                    f"and y holds {self.classes_.tolist()}."
+                )
+            positive = int(np.flatnonzero(self.classes_ == self.positive_class)[0])
+            learned, default = [positive], 1 - positive
         self.default_class_ = _plain(self.classes_[default])
         seeds = [seed, *np.random.SeedSequence(seed).generate_state(self.restarts - 1).tolist()]
         lists = [self._learn(encoded, numbers, learned, default, importances, each) for each in seeds]
@@ -191,16 +201,14 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return for every row the class of the first rule that matches it, or the default class."""
-        rows = self._validated(X)
-        return self.classes_[self._frequencies.argmax(axis=1)[self._first_match(rows)]]
+        return self.classes_[self._frequencies.argmax(axis=1)[self._first_match(X)]]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return for every row how frequent each class is among the training rows that the same rule decided.
 
         Frequencies have a Laplace correction. The class of the rule always has the largest.
         """
-        rows = self._validated(X)
-        return self._frequencies[self._first_match(rows)]
+        return self._frequencies[self._first_match(X)]
 
     def _learn(
         self,
@@ -212,6 +220,8 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         seed: int,
     ) -> _RuleList:
         """Learn the rules of one class after the other."""
+        names = getattr(self, "feature_names_in_", None)
+        signs: tuple[Literal["=", "<=", ">"], ...] = ("=", "<=", ">")
         rules, frequencies = [], []
         predicted = np.full(len(numbers), default)
         left = np.arange(len(numbers))
@@ -232,33 +242,19 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
                 matched = matched[~decided[matched]]
                 decided[matched] = True
                 counts = np.bincount(numbers[left[matched]], minlength=self.classes_.size)
-                conditions = tuple(self._condition(encoded, *condition) for condition in rule.conditions.tolist())
-                rules.append(RipperRule(conditions, _plain(self.classes_[label]), matched.size, int(counts[label])))
+                conditions = []
+                for feature, operator, code in rule.conditions.tolist():
+                    name = f"x{feature}" if names is None else str(names[feature])
+                    value = _plain(encoded.values[feature][code])
+                    conditions.append(RipperCondition(feature, name, signs[operator], value))
+                rules.append(
+                    RipperRule(tuple(conditions), _plain(self.classes_[label]), matched.size, int(counts[label]))
+                )
                 frequencies.append(_frequencies(counts, label))
             predicted[left[decided]] = label
             left = left[~decided]
         counts = np.bincount(numbers[left], minlength=self.classes_.size)
         return _RuleList(rules, np.array([*frequencies, _frequencies(counts, default)]), predicted)
-
-    def _condition(self, encoded: Encoded, feature: int, operator: int, code: int) -> RipperCondition:
-        names = getattr(self, "feature_names_in_", None)
-        name = f"x{feature}" if names is None else str(names[feature])
-        sign: Literal["=", "<=", ">"] = ("=", "<=", ">")[operator]
-        return RipperCondition(feature, name, sign, _plain(encoded.values[feature][code]))
-
-    def _order_of_classes(self, numbers: NDArray[np.int64]) -> list[int]:
-        """From the rarest to the most frequent class; of equally frequent ones the later label first."""
-        counts = np.bincount(numbers)
-        order = np.lexsort((-np.arange(counts.size), counts)).tolist()
-        if self.positive_class is None:
-            return order
-        if counts.size != 2 or self.positive_class not in self.classes_:
-            raise RipperError(
-                f"positive_class must be one of two classes, but is {self.positive_class!r} "
-                f"and y holds {self.classes_.tolist()}."
-            )
-        positive = int(np.flatnonzero(self.classes_ == self.positive_class)[0])
-        return [positive, 1 - positive]
 
     def _nominal_features(self, X: ArrayLike, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Which features have equalities for conditions."""
@@ -293,12 +289,10 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
             f"got {self.categorical_features!r}."
         )
 
-    def _validated(self, X: ArrayLike) -> NDArray[Any]:
+    def _first_match(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return the number of the first rule that matches each row; the number of rules where none does."""
         check_is_fitted(self)
-        return validate_data(self, X, dtype=None, reset=False)
-
-    def _first_match(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """The number of the first rule that matches; the number of rules where none does."""
+        rows = validate_data(self, X, dtype=None, reset=False)
         first = np.full(len(rows), self.n_rules_)
         for number, rule in enumerate(self.rules_):
             first[rule.matching(rows, np.flatnonzero(first == self.n_rules_))] = number

@@ -11,7 +11,7 @@ FOIL's gain × importance. Equal importances, whatever their value, give plain R
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,7 +84,9 @@ class Learner:
     def cover(self, rules: Sequence[CoveringRule]) -> list[CoveringRule]:
         """Add rules for the positives that none covers yet, until one does not pay; that one is dropped."""
         rules = list(rules)
-        covered = self.union(rules)
+        covered = np.zeros_like(self.all_rows)
+        for known in rules:
+            covered |= known.rows
         theory = sum(self.theory_length(rule) for rule in rules)
         shortest = theory + self.data_length(covered)
         while self.count(remaining := self.all_rows & ~covered)[0] > 0:
@@ -168,7 +170,10 @@ class Learner:
         covered, counts = kernels.prefixes(self.table, self.all_rows, conditions, rows)
         worths = [worth(p, n) for p, n in counts.tolist()]
         last = worths.index(max(worths))
-        return CoveringRule(_without_implied(conditions[: last + 1]), covered[last].copy())
+        kept = conditions[: last + 1]
+        # Drop x ≤ 5 where x ≤ 3 follows; a condition that was added later is always the stricter one.
+        strictest = {(feature, operator): i for i, (feature, operator, _) in enumerate(kept.tolist())}
+        return CoveringRule(kept[sorted(strictest.values())], covered[last].copy())
 
     def theory_length(self, rule: CoveringRule) -> float:
         """Bits of a rule."""
@@ -182,25 +187,12 @@ class Learner:
         """Count positives and negatives."""
         return kernels.count(rows, self.table.positive_words)
 
-    def union(self, rules: Iterable[CoveringRule]) -> Rows:
-        """The rows that at least one rule covers."""
-        covered = np.zeros_like(self.all_rows)
-        for rule in rules:
-            covered |= rule.rows
-        return covered
-
     def unions_after(self, rules: Sequence[CoveringRule]) -> list[Rows]:
         """For every rule, what those after it cover."""
         unions = [np.zeros_like(self.all_rows)]
         for rule in reversed(rules):
             unions.append(unions[-1] | rule.rows)
         return unions[-2::-1]
-
-
-def _without_implied(conditions: Conditions) -> Conditions:
-    """Drop x ≤ 5 where x ≤ 3 follows; a condition that was added later is always the stricter one."""
-    last = {(feature, operator): i for i, (feature, operator, _) in enumerate(conditions.tolist())}
-    return conditions if len(last) == len(conditions) else conditions[sorted(last.values())]
 
 
 def learn_rules(

@@ -11,22 +11,14 @@
 
 from __future__ import annotations
 
-from legible.play.branching.branches import Branches
-from legible.play.branching.finding import FoundWay, copies_rows, find_way
-from legible.play.branching.points import BranchingError, Future, Point
-from legible.play.branching.ways import WAYS, Branching, States, Way, make_branching
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "WAYS",
-    "Branches",
-    "Branching",
-    "BranchingError",
-    "FoundWay",
-    "Future",
-    "Point",
-    "States",
-    "Way",
-    "copies_rows",
-    "find_way",
-    "make_branching",
-]
+from legible.imports import lazy_exports
+
+if TYPE_CHECKING:
+    from legible.play.branching.branches import Branches
+    from legible.play.branching.finding import FoundWay, copies_rows, find_way
+    from legible.play.branching.points import BranchingError, Future, Point
+    from legible.play.branching.ways import WAYS, Branching, States, Way, make_branching
+
+__all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -83,12 +83,7 @@ def find_way(environment: str | EnvironmentSpec | Env, *, seed: int = 0, time_li
     made = as_environment(environment)
     if not isinstance(made, EnvironmentSpec):
         return _first_that_works(made, seed, None)
-    return _find(made, seed, time_limit)
-
-
-@lru_cache(maxsize=64)
-def _find(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> FoundWay:
-    return _first_that_works(spec, seed, time_limit)
+    return _first_for_spec(made, seed, time_limit)
 
 
 def _first_that_works(environment: EnvironmentSpec | Env, seed: int, time_limit: float | None) -> FoundWay:
@@ -109,15 +104,21 @@ def _first_that_works(environment: EnvironmentSpec | Env, seed: int, time_limit:
     return FoundWay(None, "cannot be reseeded", problems[-1])
 
 
+_first_for_spec = lru_cache(maxsize=64)(_first_that_works)
+
+
 def _candidates(environment: EnvironmentSpec | Env) -> list[Way]:
     if copies_rows(environment):
         return ["rows"]
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
         ways: list[Way] = ["own state"] if own_state(env) is not None else []
-        # Worlds of Box2D end the process in the first step after a copy.
-        copied = isinstance(environment, EnvironmentSpec) and not _holds_box2d(env)
-        return [*ways, "copy", "replay"] if copied else [*ways, "replay"]
+        if isinstance(environment, EnvironmentSpec):
+            with suppress(Exception):  # which is said where the ways are tried
+                env.reset(seed=0)
+            # Worlds of Box2D end the process in the first step after a copy.
+            ways += [] if holds_module(env, "Box2D") else ["copy"]
+        return [*ways, "replay"]
     finally:
         if isinstance(environment, EnvironmentSpec):
             env.close()
@@ -127,12 +128,6 @@ def copies_rows(environment: EnvironmentSpec | Env) -> bool:
     """Whether an environment has a native batch whose rows can be copied: branching is fast there."""
     with _opened_slots(environment, "rows") as slots:
         return slots is not None
-
-
-def _holds_box2d(env: Env) -> bool:
-    with suppress(Exception):  # which is told where the ways are tried
-        env.reset(seed=0)
-    return holds_module(env, "Box2D")
 
 
 @contextmanager

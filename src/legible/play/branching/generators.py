@@ -23,20 +23,6 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _HIDDEN = ("ale",)
 
 
-def _inside(value: Any) -> Iterator[Any]:
-    """What an object is made of, as far as Python can see it."""
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, (list, tuple, set, frozenset, deque)):
-        yield from value
-    else:
-        yield from getattr(value, "__dict__", {}).values()
-        for kind in type(value).__mro__:
-            slots = kind.__dict__.get("__slots__", ())
-            names = (slots,) if isinstance(slots, str) else slots
-            yield from (getattr(value, name) for name in names if isinstance(name, str) and hasattr(value, name))
-
-
 def _walk(root: Any) -> Iterator[Any]:
     """Everything that is reachable from an object, in a fixed order, each once; modules and functions are left out."""
     seen: set[int] = set()
@@ -47,8 +33,18 @@ def _walk(root: Any) -> Iterator[Any]:
             continue
         seen.add(id(value))
         yield value
-        if not isinstance(value, _GENERATORS):
-            waiting.extend(_inside(value))
+        if isinstance(value, _GENERATORS):
+            continue
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, (list, tuple, set, frozenset, deque)):
+            waiting.extend(value)
+        else:
+            waiting.extend(getattr(value, "__dict__", {}).values())
+            for kind in type(value).__mro__:
+                slots = kind.__dict__.get("__slots__", ())
+                names = (slots,) if isinstance(slots, str) else slots
+                waiting.extend(getattr(value, name) for name in names if isinstance(name, str) and hasattr(value, name))
 
 
 def find_generators(env: Env) -> list[Any]:

@@ -2,7 +2,7 @@
 
 - `own_state`: how, for an environment that is one of them; `OwnState` has the two functions.
 
-The wrappers around the environment are copied beside it: a time limit counts, frames are stacked.
+The wrappers around the environment are copied with it: a time limit counts, frames are stacked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class OwnState:
     name
         What it is called, in sentences.
     get, put
-        Read the state of ``env.unwrapped``, and set it.
+        Read the state of ``env.unwrapped``, and set it; plain attributes are copied besides.
     """
 
     name: str
@@ -40,23 +40,29 @@ class OwnState:
 
     def save(self, env: Env) -> Any:
         """Copy the state of an environment, of its generator and of its wrappers."""
-        inner = env.unwrapped
-        return self.get(inner), _generator_state(inner), [_attributes(wrapper) for wrapper in _wrappers(env)]
+        inner: Any = env.unwrapped
+        state, random = self.get(inner), getattr(inner, "_np_random", None)
+        plain = {name: copy.copy(value) for name, value in inner.__dict__.items() if isinstance(value, _PLAIN)}
+        kept = []
+        for wrapper in _wrappers(env):  # without the environment in it and without spaces, which do not change
+            attributes = {
+                name: value
+                for name, value in wrapper.__dict__.items()
+                if not isinstance(value, (gymnasium.Env, gymnasium.Space)) and not name.startswith("_cached")
+            }
+            kept.append(copy.deepcopy(attributes))
+        return (state, plain), None if random is None else copy.deepcopy(random.bit_generator.state), kept
 
     def restore(self, env: Env, saved: Any) -> None:
         """Put an environment into a state that was copied."""
         inner: Any = env.unwrapped
-        state, generator, wrappers = saved
+        (state, plain), generator, wrappers = saved
         self.put(inner, state)
+        inner.__dict__.update({name: copy.copy(value) for name, value in plain.items()})
         if generator is not None:
             inner.np_random.bit_generator.state = generator
         for wrapper, attributes in zip(_wrappers(env), wrappers, strict=True):
             wrapper.__dict__.update(copy.deepcopy(attributes))
-
-
-def _generator_state(inner: Any) -> Any:
-    generator = getattr(inner, "_np_random", None)
-    return None if generator is None else copy.deepcopy(generator.bit_generator.state)
 
 
 def _wrappers(env: Env) -> list[Any]:
@@ -67,48 +73,26 @@ def _wrappers(env: Env) -> list[Any]:
     return found
 
 
-def _attributes(wrapper: Any) -> dict[str, Any]:
-    """Copy what a wrapper keeps, without the environment in it and without spaces, which do not change."""
-    kept = {
-        name: value
-        for name, value in wrapper.__dict__.items()
-        if not isinstance(value, (gymnasium.Env, gymnasium.Space)) and not name.startswith("_cached")
-    }
-    return copy.deepcopy(kept)
-
-
-def _plain_attributes(inner: Any) -> dict[str, Any]:
-    return {name: copy.copy(value) for name, value in inner.__dict__.items() if isinstance(value, _PLAIN)}
-
-
 def _mujoco_state(inner: Any) -> Any:
     package: Any = importlib.import_module("mujoco")
     kind = package.mjtState.mjSTATE_INTEGRATION
     state = np.empty(package.mj_stateSize(inner.model, kind))
     package.mj_getState(inner.model, inner.data, state, kind)
-    return state, _plain_attributes(inner)
+    return state
 
 
-def _put_mujoco_state(inner: Any, saved: Any) -> None:
+def _put_mujoco_state(inner: Any, state: Any) -> None:
     package: Any = importlib.import_module("mujoco")
-    state, attributes = saved
     package.mj_setState(inner.model, inner.data, state, package.mjtState.mjSTATE_INTEGRATION)
-    inner.__dict__.update({name: copy.copy(value) for name, value in attributes.items()})
 
 
 def _cloned_state(inner: Any) -> Any:
     options = {"include_rng": True} if "include_rng" in inspect.signature(inner.clone_state).parameters else {}
-    return inner.clone_state(**options), _plain_attributes(inner)
-
-
-def _put_cloned_state(inner: Any, saved: Any) -> None:
-    state, attributes = saved
-    inner.restore_state(state)
-    inner.__dict__.update({name: copy.copy(value) for name, value in attributes.items()})
+    return inner.clone_state(**options)
 
 
 _MUJOCO = OwnState("MuJoCo's state", _mujoco_state, _put_mujoco_state)
-_CLONE = OwnState("clone_state and restore_state", _cloned_state, _put_cloned_state)
+_CLONE = OwnState("clone_state and restore_state", _cloned_state, lambda inner, state: inner.restore_state(state))
 
 
 def own_state(env: Env) -> OwnState | None:

@@ -51,33 +51,25 @@ def walk(slots: Slots, points: Sequence[Point], look: Look, on_step: OnStep | No
         state.move()
 
 
-class _Plan:
-    """Points by episode and step, and the actions of all episodes one after the other."""
-
-    def __init__(self, points: Sequence[Point]) -> None:
-        seeds = np.array([point.seed for point in points], np.int64)
-        steps = np.array([point.step for point in points], np.int64)
-        self.order = np.lexsort((steps, seeds))
-        self.steps = steps[self.order]
-        ordered = seeds[self.order]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-        self.n = len(starts)
-        self.seeds = ordered[starts]
-        self.first_point = np.r_[starts, len(points)]
-        last = [points[self.order[end - 1]] for end in self.first_point[1:]]
-        self.actions = np.concatenate([point.actions[: point.step] for point in last])
-        self.first_action = np.r_[0, np.cumsum([point.step for point in last])]
-
-
 class _Walk:
     """Which row repeats which episode, and how far it has come."""
 
     def __init__(self, slots: Slots, points: Sequence[Point], look: Look) -> None:
         self.slots, self.points, self._look = slots, points, look
-        self.plan = _Plan(points)
+        # Points by episode and step, and the actions of all episodes one after the other.
+        seeds = np.array([point.seed for point in points], np.int64)
+        steps = np.array([point.step for point in points], np.int64)
+        self._order = np.lexsort((steps, seeds))
+        self._steps, ordered = steps[self._order], seeds[self._order]
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        self._seeds = ordered[starts]
+        self._first_point = np.r_[starts, len(points)]
+        last = [points[self._order[end - 1]] for end in self._first_point[1:]]
+        self._recorded = np.concatenate([point.actions[: point.step] for point in last])
+        self._first_action = np.r_[0, np.cumsum([point.step for point in last])]
         self.episode = np.full(slots.n, -1, np.int64)
         self.step, self.reached = np.zeros(slots.n, np.int64), np.zeros(slots.n, np.int64)
-        self._actions = np.zeros((slots.n, *self.plan.actions.shape[1:]), self.plan.actions.dtype)
+        self._actions = np.zeros((slots.n, *self._recorded.shape[1:]), self._recorded.dtype)
         self._next = 0
 
     @property
@@ -86,22 +78,22 @@ class _Walk:
 
     def refill(self) -> None:
         """Give the next episodes to rows that have none."""
-        fresh = np.flatnonzero(~self.active)[: self.plan.n - self._next]
+        fresh = np.flatnonzero(~self.active)[: len(self._seeds) - self._next]
         if fresh.size:
             episodes = np.arange(self._next, self._next + fresh.size)
-            self.slots.start(fresh, self.plan.seeds[episodes].tolist())
+            self.slots.start(fresh, self._seeds[episodes].tolist())
             self.episode[fresh], self.step[fresh] = episodes, 0
-            self.reached[fresh] = self.plan.first_point[episodes]
+            self.reached[fresh] = self._first_point[episodes]
             self._next += fresh.size
 
     def look(self) -> None:
         """Look at all points that have been reached; several may be of one decision."""
         rows = np.flatnonzero(self.active)
         while rows.size:
-            rows = rows[self.reached[rows] < self.plan.first_point[self.episode[rows] + 1]]
-            rows = rows[self.plan.steps[self.reached[rows]] == self.step[rows]]
+            rows = rows[self.reached[rows] < self._first_point[self.episode[rows] + 1]]
+            rows = rows[self._steps[self.reached[rows]] == self.step[rows]]
             if rows.size:
-                numbers = self.plan.order[self.reached[rows]]
+                numbers = self._order[self.reached[rows]]
                 for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
                     compare(self.slots, row, self.points[number])
                 self._look(rows, numbers)
@@ -109,18 +101,18 @@ class _Walk:
 
     def move(self) -> None:
         """Take the next recorded action in every row that has a point before it; others become idle."""
-        left = self.reached < self.plan.first_point[self.episode + 1]
+        left = self.reached < self._first_point[self.episode + 1]
         self.episode[~left] = -1
         rows = np.flatnonzero(self.active)
         if not rows.size:
             return
-        self._actions[rows] = self.plan.actions[self.plan.first_action[self.episode[rows]] + self.step[rows]]
+        self._actions[rows] = self._recorded[self._first_action[self.episode[rows]] + self.step[rows]]
         self.slots.step(self._actions, self.active)
         self.step[rows] += 1
         over = self.active & (self.slots.terminated | self.slots.truncated)
         if over.any():
             row = int(np.argmax(over))
-            raise differs(int(self.plan.seeds[self.episode[row]]), int(self.step[row]), ENDED)
+            raise differs(int(self._seeds[self.episode[row]]), int(self.step[row]), ENDED)
 
 
 def compare(slots: Slots, row: int, point: Point) -> None:

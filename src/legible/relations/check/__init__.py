@@ -25,14 +25,7 @@ from collections.abc import Sequence
 
 import gymnasium
 
-from legible.environments import (
-    Env,
-    EnvironmentSpec,
-    as_environment,
-    domain_of,
-    feature_space_of,
-    load_by_name,
-)
+from legible.environments import Env, EnvironmentSpec, as_environment, domain_of, feature_space_of, load_by_name
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, cut_choices
 from legible.relations.check.answers import (
@@ -108,7 +101,15 @@ def check_relations(
         # Regions of continuous actions need not be known yet: any will do to see what relations do to actions.
         named = cut_choices(feature_space_of(env, space))
         for relation in relations:
-            _check_fit(relation, named)
+            speaks_of = [number for fr in relation.features for number in (fr.feature, fr.image_feature)]
+            for what, most, number in (
+                ("features", len(named), max([*speaks_of, *relation.unmapped], default=0)),
+                ("actions", len(named.actions), max(relation.action, relation.image_action)),
+            ):
+                if number >= most:
+                    raise RelationError(
+                        f"relation {relation.name!r} speaks of more than the {most} {what} that there are."
+                    )
         # What relations say of derived features follows from the others, and no state can be put there.
         features, relations = named.own, [relation.of_first(named.n_own) for relation in relations]
         inputs = CheckInputs(env, features, episodes, states, seed, on_progress)
@@ -116,35 +117,16 @@ def check_relations(
         answers = []
         for group in by_name(relations).values():
             for relation in group:
-                answers.append(_check_one(checker, relation, group, features))
+                try:
+                    answers.append(checker.check(relation, group))
+                except RelationError as error:
+                    note = str(error).removesuffix(".")
+                    answers.append(cannot_tell(relation, features, checker.method, 0, note))
                 inputs.report(len(answers) / len(relations), "comparing")
     finally:
         if own:
             env.close()
     return answers
-
-
-def _check_fit(relation: MetamorphicRelation, space: FeatureSpace) -> None:
-    """Raise unless a relation speaks of features and actions that are there."""
-    features = [number for fr in relation.features for number in (fr.feature, fr.image_feature)]
-    if max([*features, *relation.unmapped], default=0) >= len(space):
-        raise RelationError(f"relation {relation.name!r} speaks of more than the {len(space)} features that there are.")
-    if max(relation.action, relation.image_action) >= len(space.actions):
-        raise RelationError(
-            f"relation {relation.name!r} speaks of more than the {len(space.actions)} actions that there are."
-        )
-
-
-def _check_one(
-    checker: Checker,
-    relation: MetamorphicRelation,
-    group: Sequence[MetamorphicRelation],
-    space: FeatureSpace,
-) -> RelationCheck:
-    try:
-        return checker.check(relation, group)
-    except RelationError as error:
-        return cannot_tell(relation, space, checker.method, 0, str(error).removesuffix("."))
 
 
 # Wrappers that leave observations, actions and rewards alone.

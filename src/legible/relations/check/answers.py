@@ -64,6 +64,25 @@ class Counterexample:
     differences: tuple[Difference, ...]
     cause: str = OTHER
 
+    @classmethod
+    def of(
+        cls,
+        relation: MetamorphicRelation,
+        space: FeatureSpace,
+        observation: Observations,
+        differences: Sequence[Difference],
+        cause: str = OTHER,
+    ) -> Counterexample:
+        """Make it from an observation and what differs there."""
+        return cls(
+            state={name: float(value) for name, value in zip(space.names, observation, strict=True)},
+            words=state_in_words(space, observation, concerned(relation, space, differences)),
+            action=space.action_names[relation.action],
+            image_action=space.action_names[relation.image_action],
+            differences=tuple(differences),
+            cause=cause,
+        )
+
     @property
     def text(self) -> str:
         """In words."""
@@ -241,15 +260,7 @@ class Comparison:
         for i in places.tolist():
             what, when = self.columns[i]
             differences.append(Difference(what, when, float(self.expected[row, i]), float(self.found[row, i])))
-        observation = self.observations[row]
-        return Counterexample(
-            state={name: float(value) for name, value in zip(space.names, observation, strict=True)},
-            words=state_in_words(space, observation, concerned(relation, space, differences)),
-            action=space.action_names[relation.action],
-            image_action=space.action_names[relation.image_action],
-            differences=tuple(differences),
-            cause=str(self.causes[row]),
-        )
+        return Counterexample.of(relation, space, self.observations[row], differences, str(self.causes[row]))
 
 
 def concerned(relation: MetamorphicRelation, space: FeatureSpace, differences: Sequence[Difference]) -> tuple[int, ...]:

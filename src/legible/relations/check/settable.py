@@ -44,7 +44,6 @@ from legible.relations.check.answers import (
     exact_answer,
     expected_observations,
     phrase,
-    state_in_words,
     told_features,
 )
 from legible.relations.check.transitions import play_at_random, random_actions, taken
@@ -222,7 +221,10 @@ class StateChecker:
             notes.append(f"of states met in random play {met} agree, of states from everywhere {anywhere}")
         if without:
             notes.append(f"{percent(without)} of the states have no image in this environment")
-        share, off = float(agrees.mean()), _share_of_variance(comparison, changes)
+        # The mean squared deviation of what deviates most, as a share of the variance of what a step does to it.
+        errors, variance = (comparison.deviations**2).mean(axis=0), changes.var(axis=0)
+        off = float(np.where(errors > 0, errors / np.maximum(variance, 1e-12), 0.0).max())
+        share = float(agrees.mean())
         near = share >= NEARLY or off <= SLIGHTLY
         verdict: CheckVerdict = "holds" if share == 1 else "holds approximately" if near else "does not hold"
         if share < NEARLY and near:
@@ -274,12 +276,6 @@ class StateChecker:
         return rows
 
 
-def _share_of_variance(comparison: Comparison, changes: Values) -> float:
-    """The mean squared deviation of what deviates most, as a share of the variance of what a step does to it."""
-    errors, variance = (comparison.deviations**2).mean(axis=0), changes.var(axis=0)
-    return float(np.where(errors > 0, errors / np.maximum(variance, 1e-12), 0.0).max())
-
-
 # --- Environments with a table of transitions ------------------------------------------------------------------------
 
 
@@ -290,11 +286,11 @@ class TableChecker:
 
     def __init__(self, inputs: CheckInputs, table: Mapping[int, Mapping[int, Sequence[tuple[Any, ...]]]]) -> None:
         self.inputs, self.table = inputs, table
-        self.states = [s for s in sorted(table) if not self._is_over(s)]
-
-    def _is_over(self, state: int) -> bool:
-        """Whether nothing can happen any more."""
-        return all(outcome[1] == state and outcome[3] for ways in self.table[state].values() for outcome in ways)
+        self.states = [  # in which something can happen still
+            state
+            for state in sorted(table)
+            if not all(outcome[1] == state and outcome[3] for ways in table[state].values() for outcome in ways)
+        ]
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:  # noqa: ARG002
         """Check one relation in every state in which something can happen."""
@@ -365,10 +361,4 @@ class TableChecker:
                 what = f"the probability of ({where}, reward {reward:g}{', the end' if ended else ''})"
                 differences.append(Difference(what, AFTER_STEP, one.get(key, 0.0), two.get(key, 0.0)))
         differences.sort(key=lambda d: -abs(d.expected - d.found))
-        return Counterexample(
-            state={space.names[0]: float(observations[worst, 0])},
-            words=state_in_words(space, observations[worst]),
-            action=space.action_names[relation.action],
-            image_action=space.action_names[relation.image_action],
-            differences=tuple(differences),
-        )
+        return Counterexample.of(relation, space, observations[worst], differences)

@@ -32,8 +32,6 @@ from legible.relations.check.answers import (
     RelationCheck,
     Values,
     cannot_tell,
-    concerned,
-    state_in_words,
     told_features,
 )
 from legible.relations.relation import MetamorphicRelation, map_states
@@ -130,7 +128,7 @@ BOOTSTRAPS = 400
 MOST_KNOWN = 20_000
 # Error beyond that of real transitions, as a share of the variance: what is certain and more than this, is too much.
 FAR_OFF = 0.1
-# Where so much cannot be ruled out, nobody can say that a relation holds.
+# Where this much cannot be ruled out, it cannot be said that a relation holds.
 TOO_UNSURE = 0.25
 
 
@@ -153,8 +151,11 @@ class TransitionChecker:
         held_out = data.episodes % 2 == 1
         images, defined = map_states(relation, data.observations)
         images_after, defined_after = map_states(relation, data.after)
-        image_actions, defined_actions = self._image_actions(group)
-        rows = np.flatnonzero(held_out & self._takes(relation.action) & defined & defined_after & defined_actions)
+        image_actions = data.actions  # a single choice says all about an action of one part
+        if not space.is_discrete:
+            image_actions, defined_actions = map_actions(group, space, data.actions)
+            defined &= defined_actions
+        rows = np.flatnonzero(held_out & self._takes(relation.action) & defined & defined_after)
         rows = np.sort(np.random.default_rng([self.inputs.seed, 4]).permutation(rows)[: self.inputs.states])
         self.inputs.report(0.0, f"comparing {space.action_names[relation.action]}")
         model = self._model(relation.image_action, told)
@@ -175,7 +176,7 @@ class TransitionChecker:
         return self._answer(relation, told, rows, evidence, results, model, blind)
 
     def _episodes_needed(self, times: float) -> str:
-        """Say how many episodes would tell, when so many times as much play is needed; a little more is safer."""
+        """Say how many episodes would tell, when `times` as much play is needed; a little more is safer."""
         episodes = self.inputs.episodes or USUAL_EPISODES
         hundreds = math.ceil(1.2 * max(1.0, times) * episodes / 100)
         return f"about {100 * hundreds} episodes would tell (--episodes {100 * hundreds})"
@@ -186,12 +187,6 @@ class TransitionChecker:
         if space.is_discrete:
             return np.asarray(actions == action)
         return np.asarray(choices_of(space.groups, actions)[:, space.group_of(action)] == action)
-
-    def _image_actions(self, group: Sequence[MetamorphicRelation]) -> tuple[NDArray[Any], Flags]:
-        """Images of whole actions; a single choice says all about an action of one part."""
-        if self.inputs.space.is_discrete:
-            return self.data.actions, np.ones(len(self.data.actions), np.bool_)
-        return map_actions(group, self.inputs.space, self.data.actions)
 
     def _situations(self, observations: Observations, actions: NDArray[Any], told: Flags) -> NDArray[Any]:
         """What a model foretells from: observations, and whole actions where they are made of several parts."""
@@ -281,21 +276,13 @@ class TransitionChecker:
         model: _TransitionModel,
     ) -> Counterexample:
         """The transition whose image is least like what the environment did in similar states."""
-        space = self.inputs.space
         worst = evidence.worst
         i = int(np.where(evidence.covered, evidence.errors[:, worst], -1.0).argmax())
         similar = model.similar(evidence.images[i])
         feature = worst < len(names) - 2
         when = "changes in the step" if feature else "of the step" if names[worst] == "reward" else "of the episode"
         difference = Difference(names[worst], when, float(results[i, worst]), float(similar[worst]))
-        observation = self.data.observations[rows[i]]
-        return Counterexample(
-            state={name: float(value) for name, value in zip(space.names, observation, strict=True)},
-            words=state_in_words(space, observation, concerned(relation, space, [difference])),
-            action=space.action_names[relation.action],
-            image_action=space.action_names[relation.image_action],
-            differences=(difference,),
-        )
+        return Counterexample.of(relation, self.inputs.space, self.data.observations[rows[i]], [difference])
 
 
 def _results(before: Observations, after: Observations, rewards: Values, ended: Flags, told: Flags) -> Values:
@@ -305,7 +292,7 @@ def _results(before: Observations, after: Observations, rewards: Values, ended: 
 
 @dataclass(frozen=True)
 class _Evidence:
-    """How well images of transitions are foretold beside real ones; one entry a result, or a row an image.
+    """How well images of transitions are foretold compared with real ones; one entry a result, or a row an image.
 
     Errors are squared, of ranks in units of their variance: rare large values (a crash) would drown all else.
     """
@@ -358,7 +345,7 @@ class _TransitionModel:
         seed: int,
     ) -> None:
         centre, spread = observations[known].mean(axis=0), observations[known].std(axis=0)
-        # A feature that never varied gets a small scale: an image in which it differs lies where nobody has been.
+        # A feature that never varied gets a small scale: an image in which it differs lies where play has never been.
         self._scale = np.maximum(spread, 1e-4 * np.maximum(1.0, np.abs(centre)))
         self._sorted = np.sort(results[known], axis=0)
         self._known_results = results[known]
