@@ -273,7 +273,8 @@ def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]
     for note, which in notes.items():
         if note:
             console.print(f"{', '.join(which)}: {escape(note)}.", highlight=False)
-    for answer in _worst_first(checks)[:1]:
+    examples = [answer for answer in checks if answer.counterexample is not None]
+    for answer in sorted(examples, key=lambda answer: (answer.verdict != "does not hold", answer.agreement))[:1]:
         if answer.counterexample is not None:
             console.print(f"Counterexample: {escape(answer.counterexample.text)}", highlight=False)
     console.print()
@@ -287,12 +288,6 @@ def _deviation(answer: RelationCheck) -> str:
     if math.isnan(answer.deviation):
         return ""
     return number(answer.deviation) + (f" ({escape(answer.deviation_of)})" if answer.deviation_of else "")
-
-
-def _worst_first(checks: Sequence[RelationCheck]) -> list[RelationCheck]:
-    """Answers with a counterexample, those that do not hold first; JSON has them all."""
-    examples = [answer for answer in checks if answer.counterexample is not None]
-    return sorted(examples, key=lambda answer: (answer.verdict != "does not hold", answer.agreement))
 
 
 @contextmanager

@@ -48,20 +48,15 @@ def working(choice: StudyChoice) -> Iterator[Study]:
     """Open or make the study, with bars and workers for as long as it is worked on."""
     with Bars(quiet=choice.as_json) as bars:
         study = choice.study(bars)
-        _say_what_was_found(study, choice)
+        for left_out in study.relations_left_out:
+            say(f"Relations that are not used: {escape(left_out)}.")
+        for left_out in study.other_rules.left_out:
+            say(f"{escape(left_out)}.")
+        statistics = getattr(getattr(study.policy, "normalisation", None), "source", None)
+        if statistics and not choice.is_folder and not choice.normalisation:
+            say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none leaves it out).")
         with study.engine:
             yield study
-
-
-def _say_what_was_found(study: Study, choice: StudyChoice) -> None:
-    """Say what is used, or not used, without having been named."""
-    for left_out in study.relations_left_out:
-        say(f"Relations that are not used: {escape(left_out)}.")
-    for left_out in study.other_rules.left_out:
-        say(f"{escape(left_out)}.")
-    statistics = getattr(getattr(study.policy, "normalisation", None), "source", None)
-    if statistics and not choice.is_folder and not choice.normalisation:
-        say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none leaves it out).")
 
 
 @click.command

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legible.evaluation import Evaluation, QuotedReference, References, Sample, find_objective
+from legible.evaluation import Evaluation, QuotedReference, References, find_objective
 from legible.evaluation.figures import figure_of
 from legible.explanation.deployment import weigh_deployment
 from legible.explanation.grouping import WeaknessGroup, group_weaknesses
@@ -142,7 +142,8 @@ def _what_is_bad(evaluation: Evaluation, improvement: Improvement | None, refere
         told += _worse_than_reference(improvement, references)
     alone = evaluation.base if improvement is None else improvement.base
     if alone.success == 0.0:
-        told.append(_never_succeeds(alone, improvement))
+        guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
+        told.append(f"The policy never succeeds in {alone.episodes} episodes{', guided or not' if guided else ''}.")
     return told
 
 
@@ -155,11 +156,6 @@ def _cut_off(improvement: Improvement) -> list[str]:
     steps = number(round(improvement.base.length))
     ends = f"the step limit cuts off {percent(share)} of its episodes, and they last {steps} steps on average"
     return [f"It comes to no end: {ends}."]
-
-
-def _never_succeeds(alone: Sample, improvement: Improvement | None) -> str:
-    guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
-    return f"The policy never succeeds in {alone.episodes} episodes{', guided or not' if guided else ''}."
 
 
 def _unsolved(improvement: Improvement, solved: float | None) -> list[str]:

@@ -157,7 +157,9 @@ class StudyFolder:
             )
         _check_entries(kept, _KEPT, path)
         _check_entries(kept["about"], _ABOUT, path)
-        _check_origins(kept[RULES_FROM], path)
+        entries = kept[RULES_FROM]
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise LegibleError(f"{path}: is damaged ({RULES_FROM!r} is {str(entries)[:80]!r}); use another folder.")
         kept["settings"] = StudySettings.from_dict(kept["settings"], str(path)).to_dict()
         return kept
 
@@ -220,12 +222,6 @@ class StudyFolder:
                 raise DamagedFileError(
                     f"{path}: is damaged (its content is not what was written); make the study again in another folder."
                 )
-
-
-def _check_origins(entries: Any, path: Path) -> None:
-    """Check the other policies and studies that rules come from."""
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise LegibleError(f"{path}: is damaged ({RULES_FROM!r} is {str(entries)[:80]!r}); use another folder.")
 
 
 def _check_entries(document: Mapping[str, Any], expected: Mapping[str, type], path: Path) -> None:

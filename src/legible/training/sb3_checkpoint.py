@@ -45,11 +45,12 @@ class Checkpoint:
             arrays = {name: getattr(buffer, name)[:filled] for name in _REPLAY}
             np.savez(self._folder / f"{number}.npz", pos=buffer.pos, full=buffer.full, **arrays)
         counters = {name: getattr(model, name) for name in _COUNTERS if hasattr(model, name)}
+        weight = model.log_ent_coef if isinstance(model, SAC) else None
         document = {
             "file": number,
             "training": self._description,
             "counters": counters,
-            "entropy": _entropy_weight(model),
+            "entropy": None if weight is None else float(weight.detach()),
             "statistics": {name: _as_json(found) for name, found in _statistics(model).items()},
         }
         part = self._folder / "checkpoint.json.part"
@@ -115,12 +116,6 @@ def _fill(buffer: ReplayBuffer, arrays_file: Path) -> None:
         for name in _REPLAY:
             getattr(buffer, name)[: len(arrays[name])] = arrays[name]
         buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
-
-
-def _entropy_weight(model: Model) -> float | None:
-    """The logarithm of the weight that SAC gives to the entropy, where it learns it; no parameter of a network."""
-    weight = model.log_ent_coef if isinstance(model, SAC) else None
-    return None if weight is None else float(weight.detach())
 
 
 def set_entropy_weight(model: Model, weight: float | None) -> None:
