@@ -149,8 +149,7 @@ def _what_is_bad(evaluation: Evaluation, improvement: Improvement | None, refere
 
 def _cut_off(improvement: Improvement) -> list[str]:
     """Say so where most episodes of a bad policy come to no end of their own: it may wait, hover or turn in circles."""
-    base = improvement.final_blocks.base
-    share = float(base.truncated.mean())
+    share = float(improvement.final_blocks.base.truncated.mean())
     if share < MOSTLY:
         return []
     steps = number(round(improvement.base.length))
@@ -168,17 +167,15 @@ def _unsolved(improvement: Improvement, solved: float | None) -> list[str]:
 
 def _worse_than_reference(improvement: Improvement, references: References) -> list[str]:
     """Say which reference beats the policy or the guided policy, or which plain one the policy does not beat."""
-    is_guided, best = len(improvement.composition) > 0, references.best
+    best = references.best
     better = next((reference for reference in references.quoted if reference.beats_policy), None)
     if better is not None:
         return [_worse_than(better, improvement, references)]
-    if better is None and is_guided and best is not None and best.over_guided.low > 0.0:
-        better = best
-    if better is not None:
+    if len(improvement.composition) and best is not None and best.over_guided.low > 0.0:
         told, blocks = _words_of(improvement), improvement.final_blocks
-        guided = f", guided {told.of(blocks.results[-1])}" if is_guided else ""
-        returns = f"{capitalise(better.words)} {told.has} {told.of(better.result)}"
-        return [f"{returns}; the policy {told.has_again} {told.of(blocks.base)}{guided}."]
+        returns = f"{capitalise(best.words)} {told.has} {told.of(best.result)}"
+        alone, guided = told.of(blocks.base), told.of(blocks.results[-1])
+        return [f"{returns}; the policy {told.has_again} {alone}, guided {guided}."]
     plain = [reference for reference in (references.random_play, references.best_plain) if reference is not None]
     no_worse = [reference for reference in plain if reference.over_policy.mean >= 0.0]
     perhaps = [reference for reference in plain if reference.over_policy.high >= 0.0]
