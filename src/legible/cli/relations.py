@@ -263,7 +263,9 @@ def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]
     for answer in checks:
         agreement = "" if math.isnan(answer.agreement) else percent(answer.agreement)
         verdict = f"[{VERDICT_COLOURS[answer.verdict]}]{answer.verdict}[/]"
-        table.add_row(_actions(answer), str(answer.states), agreement, _deviation(answer), verdict)
+        deviation = "" if math.isnan(answer.deviation) else number(answer.deviation)
+        of = f" ({escape(answer.deviation_of)})" if deviation and answer.deviation_of else ""
+        table.add_row(_actions(answer), str(answer.states), agreement, f"{deviation}{of}", verdict)
     console.print(table)
     notes: dict[str, list[str]] = {}
     for answer in checks:
@@ -282,12 +284,6 @@ def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]
 
 def _actions(answer: RelationCheck) -> str:
     return escape(f"{answer.action} → {answer.image_action}")
-
-
-def _deviation(answer: RelationCheck) -> str:
-    if math.isnan(answer.deviation):
-        return ""
-    return number(answer.deviation) + (f" ({escape(answer.deviation_of)})" if answer.deviation_of else "")
 
 
 @contextmanager
