@@ -70,10 +70,3 @@ def test_names_are_checked_before_anything_is_computed(raises_saved) -> None:
         register_importance("lime", methods.find_importance("none"))
     with pytest.raises(LegibleError, match="already a rule learner 'ripper'"):
         register_learner("ripper", methods.find_learner("ripper"))
-
-
-def test_settings_of_older_versions_keep_their_meaning() -> None:
-    from legible.settings import StudySettings
-
-    assert StudySettings.from_dict({"mining": {"weighed_states": 7}}).mining == MiningSettings(lime_states=7)
-    assert StudySettings.from_dict({"mining": {"weighed_states": 0}}).mining == MiningSettings(importance="none")

@@ -170,9 +170,10 @@ def _lines(found: PolicyDescription) -> list[tuple[str, str]]:
     """What is said about a policy, a name and a text a line; what its file does not say is left out."""
     traits = ["remembers" if found.recurrent else "remembers nothing"]
     traits.append("actions can be drawn" if found.stochastic else "always the same action")
+    version = f", Stable-Baselines3 {found.library_version}" if found.library_version else ""
     said = {
         "file": f"{found.source}, read as {found.format}",
-        "algorithm": found.algorithm and found.algorithm + _if(found.library_version, ", Stable-Baselines3 {}"),
+        "algorithm": found.algorithm and found.algorithm + version,
         "observations": found.observation_space or "not said",
         "actions": found.action_space,
         "scores": "none" if found.kind == "none" else f"{found.kind} of {found.n_actions} actions",
@@ -196,7 +197,3 @@ def _environment(found: PolicyDescription) -> str:
         return told
     changes = "; ".join(found.env_changes) or "nothing that shows"
     return f"{told}; today {found.todays_env_id}. What changed: {changes}"
-
-
-def _if(value: str | None, text: str) -> str:
-    return text.format(value) if value else ""

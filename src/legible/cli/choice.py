@@ -93,6 +93,7 @@ class StudyChoice:
         if self.policy is None:
             self.refuse_making_options()
         from legible.engines import make_engine  # noqa: PLC0415
+        from legible.study import Study  # noqa: PLC0415
 
         engine = make_engine(self.engine, self.workers, self.address)
         if self.policy is None:
@@ -100,12 +101,8 @@ class StudyChoice:
             return open_study(
                 Path(self.target), trust=self.trust, most_failed=most_failed, engine=engine, progress=progress
             )
-        return self._make(self.policy, engine, progress)
-
-    def _make(self, policy: str, engine: Engine, progress: Progress | None) -> Study:
-        from legible.study import Study  # noqa: PLC0415
-
-        return Study(self.folder, policy=policy, engine=engine, progress=progress, **self.arguments(policy))
+        arguments = self.arguments(self.policy)
+        return Study(self.folder, policy=self.policy, engine=engine, progress=progress, **arguments)
 
     def arguments(self, policy: str) -> dict[str, Any]:
         """What `legible.Study` is told beside the folder and the policy."""

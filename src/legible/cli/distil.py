@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from legible.distillation import Distillation, RoundCheck
-    from legible.environments import EnvironmentSpec
 
 # What needs PyTorch is imported when it is used: that takes seconds.
 
@@ -112,11 +111,13 @@ def distil(
     started = time.monotonic()
     if trust:
         look_here_for_modules()
+    if env is None and (arg or wrap):
+        raise LegibleError("--arg and --wrap need --env: what else they belong to has its environment already.")
     with Bars(quiet=as_json) as bars:
         found = distil_source(
             source,
             out,
-            environment=_environment(env, arg, wrap),
+            environment=None if env is None else environment_spec(env, arg, wrap),
             seed=seed,
             settings=learning_settings(given),
             engine=make_engine(engine, workers, address),
@@ -130,14 +131,6 @@ def distil(
         print_json({"source": source, "file": out, **found.to_dict(), "seconds": seconds})
         return
     print_distillation(found, out)
-
-
-def _environment(env: str | None, arg: tuple[str, ...], wrap: tuple[str, ...]) -> EnvironmentSpec | None:
-    if env is None:
-        if arg or wrap:
-            raise LegibleError("--arg and --wrap need --env: what else they belong to has its environment already.")
-        return None
-    return environment_spec(env, arg, wrap)
 
 
 def tell_round(check: RoundCheck) -> None:

@@ -98,7 +98,8 @@ def print_mending(mending: Mending) -> None:
     """Print what every round found and left, and the verdict."""
     console = out()
     rows = [("the policy", "", "", _return(mending, 0), "", "")]
-    places = {found.number: place for place, found in enumerate(_leaving(mending), start=1)}
+    leaving = [found.number for found in mending.rounds if found.distilled is not None]
+    places = {number: place for place, number in enumerate(leaving, start=1)}
     for found in mending.rounds:
         place = places.get(found.number)
         rows.append(
@@ -119,11 +120,6 @@ def print_mending(mending: Mending) -> None:
     report = mending.folder / "report.html"
     if report.exists():
         console.print(f"Report: {report}", soft_wrap=True, markup=False)
-
-
-def _leaving(mending: Mending) -> list[MendedRound]:
-    """The rounds that left a network."""
-    return [found for found in mending.rounds if found.distilled is not None]
 
 
 def _return(mending: Mending, place: int) -> str:

@@ -96,15 +96,14 @@ def policy_options(command: Command) -> Command:
     return normalisation(output(command))
 
 
-def relations_argument(command: Command) -> Command:
-    """FILE, of relations."""
-    return click.argument(
-        "file",
-        metavar="[FILE]",
-        required=False,
-        help="A relations file, or the name of one that comes with the package.",
-        shell_complete=complete_relations,
-    )(command)
+relations_argument = click.argument(
+    "file",
+    metavar="[FILE]",
+    required=False,
+    help="A relations file, or the name of one that comes with the package.",
+    shell_complete=complete_relations,
+)
+"""FILE, of relations."""
 
 
 def seed_option(what: str) -> Callable[[Command], Command]:
@@ -112,26 +111,24 @@ def seed_option(what: str) -> Callable[[Command], Command]:
     return click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help=what)
 
 
-def names_option(command: Command) -> Command:
-    """``--names``."""
-    return click.option(
-        "--names",
-        metavar="FILE",
-        type=PATH,
-        help="TOML file with names of features and actions, and with derived features.",
-        panel=STUDY_PANEL,
-    )(command)
+names_option = click.option(
+    "--names",
+    metavar="FILE",
+    type=PATH,
+    help="TOML file with names of features and actions, and with derived features.",
+    panel=STUDY_PANEL,
+)
+"""``--names``."""
 
 
-def features_option(command: Command) -> Command:
-    """``--features``."""
-    return click.option(
-        "--features",
-        metavar="WHAT",
-        help="What rules see, if not the observation: MODULE:FUNCTION, info:NAME,…, entries:NAME,… of a Dict, or "
-        "objects of an Atari game.",
-        panel=STUDY_PANEL,
-    )(command)
+features_option = click.option(
+    "--features",
+    metavar="WHAT",
+    help="What rules see, if not the observation: MODULE:FUNCTION, info:NAME,…, entries:NAME,… of a Dict, or "
+    "objects of an Atari game.",
+    panel=STUDY_PANEL,
+)
+"""``--features``."""
 
 
 def environment_options(command: Command) -> Command:
@@ -154,26 +151,24 @@ def environment_options(command: Command) -> Command:
     return arg(wrap(command))
 
 
-def trust_option(command: Command) -> Command:
-    """``--trust``."""
-    return click.option(
-        "--trust",
-        is_flag=True,
-        help="Import what a study's folder, an experiment's file or that of a guided policy names: an environment's "
-        "factory, wrappers, classes. Files from somebody else can name any code.",
-        panel=STUDY_PANEL,
-    )(command)
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    help="Import what a study's folder, an experiment's file or that of a guided policy names: an environment's "
+    "factory, wrappers, classes. Files from somebody else can name any code.",
+    panel=STUDY_PANEL,
+)
+"""``--trust``."""
 
 
-def other_option(command: Command) -> Command:
-    """``--other``; `others` reads it."""
-    return click.option(
-        "--other",
-        metavar="[NAME=]POLICY",
-        multiple=True,
-        help="Other policy to compare this one with, beside random play and constant choices; may be given repeatedly.",
-        shell_complete=complete_policy,
-    )(command)
+other_option = click.option(
+    "--other",
+    metavar="[NAME=]POLICY",
+    multiple=True,
+    help="Other policy to compare this one with, beside random play and constant choices; may be given repeatedly.",
+    shell_complete=complete_policy,
+)
+"""``--other``; `others` reads it."""
 
 
 def others(given: tuple[str, ...]) -> dict[str, str]:
@@ -186,15 +181,14 @@ def others(given: tuple[str, ...]) -> dict[str, str]:
     return {name or policy: policy for name, _, policy in pairs}
 
 
-def workers_option(command: Command) -> Command:
-    """``--workers``."""
-    return click.option(
-        "--workers",
-        metavar="N",
-        type=click.IntRange(min=1),
-        help="Processes. [default: one a core]",
-        panel=WHERE_PANEL,
-    )(command)
+workers_option = click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Processes. [default: one a core]",
+    panel=WHERE_PANEL,
+)
+"""``--workers``."""
 
 
 def engine_options(command: Command) -> Command:
@@ -211,11 +205,10 @@ def engine_options(command: Command) -> Command:
     return engine(workers_option(address(command)))
 
 
-def json_option(command: Command) -> Command:
-    """``--json``, as ``as_json``."""
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print JSON, for machines, instead of text.", panel=WHERE_PANEL
-    )(command)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, for machines, instead of text.", panel=WHERE_PANEL
+)
+"""``--json``, as ``as_json``."""
 
 
 def verbose_option(command: Command, *, expose_value: bool = False) -> Command:

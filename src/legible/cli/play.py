@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ from legible.cli.options import (
 from legible.errors import LegibleError
 
 if TYPE_CHECKING:
-    from legible.environments import EnvironmentSpec
     from legible.guidance import GuidedPolicy
     from legible.policies import Policy
 
@@ -58,12 +56,17 @@ def play(
 ) -> None:
     """Watch one episode, and where rules step in if the policy is guided."""
     from legible.cli.watch import make_watchable, watch  # noqa: PLC0415
-    from legible.play import environment_for  # noqa: PLC0415
+    from legible.play import environment_for, on_rows  # noqa: PLC0415
 
     player: Policy | GuidedPolicy | None
     if policy is None and Path(target, "study.json").is_file():
         said = {"--arg": arg, "--wrap": wrap, "--normalisation": normalisation, "--policy-output": policy_output}
-        spec, player = _of_study(Path(target), said, seed, unguided=unguided, trust=trust)
+        for option, value in said.items():
+            if value:
+                raise LegibleError(f"{option}: the study in {target} has its environment and its policy already.")
+        study = open_study(Path(target), trust=trust)
+        spec = study.environment
+        player = on_rows(study.policy, spec) if unguided else study.guided_policy(seed)
     else:
         spec, player = environment_spec(target, arg, wrap), None
         if policy is not None:
@@ -76,20 +79,6 @@ def play(
         watch(environment, player, console, seed, 1 / fps, log)
     finally:
         environment.close()
-
-
-def _of_study(
-    folder: Path, said: Mapping[str, object], seed: int, *, unguided: bool, trust: bool
-) -> tuple[EnvironmentSpec, Policy | GuidedPolicy]:
-    """The environment of a study and who plays in it."""
-    for option, value in said.items():
-        if value:
-            raise LegibleError(f"{option}: the study in {folder} has its environment and its policy already.")
-    from legible.play import on_rows  # noqa: PLC0415
-
-    study = open_study(folder, trust=trust)
-    player = on_rows(study.policy, study.environment) if unguided else study.guided_policy(seed)
-    return study.environment, player
 
 
 def _player(policy: Policy, seed: int, *, unguided: bool, trust: bool) -> Policy | GuidedPolicy:

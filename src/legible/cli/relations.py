@@ -263,7 +263,9 @@ def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]
     for answer in checks:
         agreement = "" if math.isnan(answer.agreement) else percent(answer.agreement)
         verdict = f"[{VERDICT_COLOURS[answer.verdict]}]{answer.verdict}[/]"
-        table.add_row(_actions(answer), str(answer.states), agreement, _deviation(answer), verdict)
+        deviation = "" if math.isnan(answer.deviation) else number(answer.deviation)
+        of = f" ({escape(answer.deviation_of)})" if deviation and answer.deviation_of else ""
+        table.add_row(_actions(answer), str(answer.states), agreement, f"{deviation}{of}", verdict)
     console.print(table)
     notes: dict[str, list[str]] = {}
     for answer in checks:
@@ -273,7 +275,8 @@ def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]
     for note, which in notes.items():
         if note:
             console.print(f"{', '.join(which)}: {escape(note)}.", highlight=False)
-    for answer in _worst_first(checks)[:1]:
+    examples = [answer for answer in checks if answer.counterexample is not None]
+    for answer in sorted(examples, key=lambda answer: (answer.verdict != "does not hold", answer.agreement))[:1]:
         if answer.counterexample is not None:
             console.print(f"Counterexample: {escape(answer.counterexample.text)}", highlight=False)
     console.print()
@@ -281,18 +284,6 @@ def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]
 
 def _actions(answer: RelationCheck) -> str:
     return escape(f"{answer.action} → {answer.image_action}")
-
-
-def _deviation(answer: RelationCheck) -> str:
-    if math.isnan(answer.deviation):
-        return ""
-    return number(answer.deviation) + (f" ({escape(answer.deviation_of)})" if answer.deviation_of else "")
-
-
-def _worst_first(checks: Sequence[RelationCheck]) -> list[RelationCheck]:
-    """Answers with a counterexample, those that do not hold first; JSON has them all."""
-    examples = [answer for answer in checks if answer.counterexample is not None]
-    return sorted(examples, key=lambda answer: (answer.verdict != "does not hold", answer.agreement))
 
 
 @contextmanager

@@ -48,20 +48,15 @@ def working(choice: StudyChoice) -> Iterator[Study]:
     """Open or make the study, with bars and workers for as long as it is worked on."""
     with Bars(quiet=choice.as_json) as bars:
         study = choice.study(bars)
-        _say_what_was_found(study, choice)
+        for left_out in study.relations_left_out:
+            say(f"Relations that are not used: {escape(left_out)}.")
+        for left_out in study.other_rules.left_out:
+            say(f"{escape(left_out)}.")
+        statistics = getattr(getattr(study.policy, "normalisation", None), "source", None)
+        if statistics and not choice.is_folder and not choice.normalisation:
+            say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none leaves it out).")
         with study.engine:
             yield study
-
-
-def _say_what_was_found(study: Study, choice: StudyChoice) -> None:
-    """Say what is used, or not used, without having been named."""
-    for left_out in study.relations_left_out:
-        say(f"Relations that are not used: {escape(left_out)}.")
-    for left_out in study.other_rules.left_out:
-        say(f"{escape(left_out)}.")
-    statistics = getattr(getattr(study.policy, "normalisation", None), "source", None)
-    if statistics and not choice.is_folder and not choice.normalisation:
-        say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none leaves it out).")
 
 
 @click.command
@@ -160,7 +155,9 @@ def evaluate(choice: StudyChoice) -> None:
         announce(study, choice, without=("improve", "compare", "explain", "mistakes"))
         evaluation = study.evaluate()
     if choice.as_json:
-        print_json({**about(study), **_evaluation(study)})
+        shares, rows = _shares(evaluation), evaluation.to_rows(study.space)
+        told = {"base": evaluation.base, "rule_sets": shares, "verdicts": rows, "notes": list(evaluation.notes)}
+        print_json({**about(study), **told})
         return
     console = out()
     base = evaluation.base
@@ -433,10 +430,6 @@ def _print_figures(study: Study) -> None:
         tell(f"The constraint {check.constraint!r} {kept}: {interval}.")
 
 
-def _figures(study: Study) -> list[dict[str, Any]]:
-    return study.improvement.figure_rows({entry.name: entry.result for entry in study.references.quoted})
-
-
 def _remark_on_relations(study: Study) -> None:
     """Say what would tell more: rules where there are none, relations where there are none."""
     mining = study.mining
@@ -510,16 +503,6 @@ def _shares(evaluation: Evaluation) -> dict[str, Any]:
     return {"tested": len(evaluation.verdicts), **{kind: evaluation.share(kind) for kind in kinds}}
 
 
-def _evaluation(study: Study) -> dict[str, Any]:
-    evaluation = study.evaluation
-    return {
-        "base": evaluation.base,
-        "rule_sets": _shares(evaluation),
-        "verdicts": evaluation.to_rows(study.space),
-        "notes": list(evaluation.notes),
-    }
-
-
 def _improvement(study: Study) -> dict[str, Any]:
     from legible.explanation import imitated_reference, is_repair  # noqa: PLC0415
 
@@ -534,7 +517,7 @@ def _improvement(study: Study) -> dict[str, Any]:
         "steps": len(improvement.steps),
         "accepted": len(improvement.rule_sets),
         "objective": improvement.evaluation_settings.objective,
-        "figures": _figures(study),
+        "figures": improvement.figure_rows({entry.name: entry.result for entry in references.quoted}),
         "constraints": improvement.constraints(),
         "repair": is_repair(improvement, references),
         "imitates": imitated.name if imitated is not None else None,

@@ -22,7 +22,7 @@ from legible.distillation.teacher import Teacher
 from legible.engines import Engine, InProcess
 from legible.environments import EnvironmentSpec, feature_map_of, resolve_names
 from legible.errors import LegibleError
-from legible.evaluation import Runner, Sample
+from legible.evaluation import Sample
 from legible.evaluation.units import UnitResult, run_units
 from legible.features import FeatureSpace
 from legible.formatting import confidence_interval, number
@@ -173,53 +173,28 @@ def distil_policy(
     progress, on_round
         Who is told how far it is.
     """
+    settings = settings or DistillationSettings()
+    play = replace(play or PlaySettings(), precedence=guided.precedence, enforce=guided.enforce)
     with one_thread(), engine or InProcess() as running:  # labels, too, must not depend on how many there are
-        return _distil(
-            guided,
-            environment,
-            seed,
-            settings or DistillationSettings(),
-            play or PlaySettings(),
-            partial(run_units, engine=running, time_limit=time_limit),
-            checkpoint,
-            progress,
-            on_round,
-            force=force,
-        )
-
-
-def _distil(
-    guided: GuidedPolicy,
-    environment: EnvironmentSpec,
-    seed: int,
-    settings: DistillationSettings,
-    play: PlaySettings,
-    run: Runner,
-    checkpoint: Path | None,
-    progress: Progress,
-    on_round: Callable[[RoundCheck], None],
-    *,
-    force: bool,
-) -> Distillation:
-    play = replace(play, precedence=guided.precedence, enforce=guided.enforce)
-    check_distillable(guided, environment)
-    teacher = Teacher(guided)
-    saved = Checkpoint(checkpoint, _key(teacher, environment, seed, settings, play), force=force)
-    player = Player(guided, environment, play, run)
-    learner = Learner(teacher, settings, seed, greedy=not play.sample)
-    rounds = learn_in_rounds(learner, player, saved, settings, seed, progress=progress, on_round=on_round)
-    chosen = best_round(rounds)
-    learner.student.load(rounds[chosen].weights)
-    network = learner.student.policy()
-    comparison = _compare(network, teacher, player, saved, seed, settings, progress)
-    recorded = player.record(network, stage_seeds(seed, "distilled", 0, min(_RULE_EPISODES, settings.final_episodes)))
+        check_distillable(guided, environment)
+        teacher = Teacher(guided)
+        saved = Checkpoint(checkpoint, _key(teacher, environment, seed, settings, play), force=force)
+        player = Player(guided, environment, play, partial(run_units, engine=running, time_limit=time_limit))
+        learner = Learner(teacher, settings, seed, greedy=not play.sample)
+        rounds = learn_in_rounds(learner, player, saved, settings, seed, progress=progress, on_round=on_round)
+        chosen = best_round(rounds)
+        learner.student.load(rounds[chosen].weights)
+        network = learner.student.policy()
+        comparison = _compare(network, teacher, player, saved, seed, settings, progress)
+        seeds = stage_seeds(seed, "distilled", 0, min(_RULE_EPISODES, settings.final_episodes))
+        broken = broken_rules(teacher, player.record(network, seeds))
     return Distillation(
         policy=_described(network, guided, environment, comparison, seed),
         comparison=comparison,
         rounds=tuple(RoundCheck.of(place, one) for place, one in enumerate(rounds, start=1)),
         chosen=chosen + 1,
         rules=len(guided.rules),
-        broken=broken_rules(teacher, recorded),
+        broken=broken,
         space=guided.space,
         steps=rounds[-1].steps,
     )

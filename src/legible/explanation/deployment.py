@@ -178,11 +178,9 @@ class Deployment:
         """What guidance costs beside the objective: "the worst tenth falls from 20 to 10"."""
         others = [change for change in self.figures if change.name != self.objective]
         worse = [change for change in others if change.direction == "worse"]
-        unclear = sorted(
-            (change for change in others if change.direction == "unclear"), key=lambda c: c.name != "worst-tenth"
-        )
         if worse:
             return join_words([change.clause() for change in worse[:most]])
+        unclear = sorted((c for c in others if c.direction == "unclear"), key=lambda c: c.name != "worst-tenth")
         if unclear:
             return f"what becomes of {join_words([change.short_words for change in unclear[:most]])} is not certain"
         return "no figure gets worse"
@@ -218,6 +216,7 @@ def weigh_deployment(
     base, guided = improvement.final_blocks.base, improvement.final_blocks.results[-1]
     is_guided = bool(len(improvement.composition))
     differences = np.nan_to_num(guided.returns - base.returns)
+    worst = np.argsort(differences, kind="stable")[:MOST_SEEDS]
     return Deployment(
         objective=improvement.evaluation_settings.objective,
         figures=tuple(_changes(improvement)),
@@ -226,7 +225,11 @@ def weigh_deployment(
         overridden=improvement.guided.changed,
         fired=improvement.guided.fired,
         episodes_changed=float((guided.changed > 0).mean()),
-        losses=_losses(improvement, differences),
+        losses=tuple(
+            SeedLoss(int(improvement.final_blocks.seeds[i]), float(base.returns[i]), float(guided.returns[i]))
+            for i in worst.tolist()
+            if differences[i] < 0.0
+        ),
         seeds_lost=float((differences < 0).mean()),
         success=" ".join(filter(None, (_success_words(base, success), _solved_words(improvement, solved)))),
         not_tested=tuple(_not_tested(base, environment, play, is_guided=is_guided)),
@@ -284,15 +287,6 @@ def _direction(effect: Effect) -> Direction:
     if effect.high < 0.0:
         return "worse"
     return "same" if effect.low == effect.high == 0.0 else "unclear"
-
-
-def _losses(improvement: Improvement, differences: NDArray[np.float64]) -> tuple[SeedLoss, ...]:
-    blocks = improvement.final_blocks
-    worst = np.argsort(differences, kind="stable")[:MOST_SEEDS]
-    base, guided = blocks.base.returns, blocks.results[-1].returns
-    return tuple(
-        SeedLoss(int(blocks.seeds[i]), float(base[i]), float(guided[i])) for i in worst.tolist() if differences[i] < 0.0
-    )
 
 
 def _success_words(base: UnitResult, success: str) -> str:

@@ -82,7 +82,8 @@ def _is_refuted(verdict: Verdict) -> bool:
 
 
 def _is_same(told: Sequence[Verdict], states: Sequence[NDArray[np.bool_]] | None, front: int, other: int) -> bool:
-    if _say_the_same(told[front].rule_set, told[other].rule_set):
+    first = representative_rule(told[front].rule_set)
+    if any(first.contains(rule) or rule.contains(first) for rule in told[other].rule_set.rules):
         return True
     if states is None:
         return False
@@ -101,12 +102,6 @@ def overlap(one: NDArray[np.bool_], two: NDArray[np.bool_]) -> float:
         return 0.0
     inside, by_chance = float(large[small].mean()), float(large.mean())
     return (inside - by_chance) / (1.0 - by_chance)
-
-
-def _say_the_same(one: RuleSet, two: RuleSet) -> bool:
-    """Whether a rule of one set is a rule of the other, perhaps with further conditions."""
-    first = representative_rule(one)
-    return any(first.contains(rule) or rule.contains(first) for rule in two.rules)
 
 
 def changed_states(rule_set: RuleSet, experiences: Experiences) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legible.evaluation import Evaluation, QuotedReference, References, Sample, find_objective
+from legible.evaluation import Evaluation, QuotedReference, References, find_objective
 from legible.evaluation.figures import figure_of
 from legible.explanation.deployment import weigh_deployment
 from legible.explanation.grouping import WeaknessGroup, group_weaknesses
@@ -142,24 +142,19 @@ def _what_is_bad(evaluation: Evaluation, improvement: Improvement | None, refere
         told += _worse_than_reference(improvement, references)
     alone = evaluation.base if improvement is None else improvement.base
     if alone.success == 0.0:
-        told.append(_never_succeeds(alone, improvement))
+        guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
+        told.append(f"The policy never succeeds in {alone.episodes} episodes{', guided or not' if guided else ''}.")
     return told
 
 
 def _cut_off(improvement: Improvement) -> list[str]:
     """Say so where most episodes of a bad policy come to no end of their own: it may wait, hover or turn in circles."""
-    base = improvement.final_blocks.base
-    share = float(base.truncated.mean())
+    share = float(improvement.final_blocks.base.truncated.mean())
     if share < MOSTLY:
         return []
     steps = number(round(improvement.base.length))
     ends = f"the step limit cuts off {percent(share)} of its episodes, and they last {steps} steps on average"
     return [f"It comes to no end: {ends}."]
-
-
-def _never_succeeds(alone: Sample, improvement: Improvement | None) -> str:
-    guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
-    return f"The policy never succeeds in {alone.episodes} episodes{', guided or not' if guided else ''}."
 
 
 def _unsolved(improvement: Improvement, solved: float | None) -> list[str]:
@@ -172,17 +167,15 @@ def _unsolved(improvement: Improvement, solved: float | None) -> list[str]:
 
 def _worse_than_reference(improvement: Improvement, references: References) -> list[str]:
     """Say which reference beats the policy or the guided policy, or which plain one the policy does not beat."""
-    is_guided, best = len(improvement.composition) > 0, references.best
+    best = references.best
     better = next((reference for reference in references.quoted if reference.beats_policy), None)
     if better is not None:
         return [_worse_than(better, improvement, references)]
-    if better is None and is_guided and best is not None and best.over_guided.low > 0.0:
-        better = best
-    if better is not None:
+    if len(improvement.composition) and best is not None and best.over_guided.low > 0.0:
         told, blocks = _words_of(improvement), improvement.final_blocks
-        guided = f", guided {told.of(blocks.results[-1])}" if is_guided else ""
-        returns = f"{capitalise(better.words)} {told.has} {told.of(better.result)}"
-        return [f"{returns}; the policy {told.has_again} {told.of(blocks.base)}{guided}."]
+        returns = f"{capitalise(best.words)} {told.has} {told.of(best.result)}"
+        alone, guided = told.of(blocks.base), told.of(blocks.results[-1])
+        return [f"{returns}; the policy {told.has_again} {alone}, guided {guided}."]
     plain = [reference for reference in (references.random_play, references.best_plain) if reference is not None]
     no_worse = [reference for reference in plain if reference.over_policy.mean >= 0.0]
     perhaps = [reference for reference in plain if reference.over_policy.high >= 0.0]

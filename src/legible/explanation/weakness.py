@@ -314,20 +314,17 @@ class WeaknessExplanation:
         found, told = self.significant_contributions, ObjectiveWords(self.objective)
         if not found:
             return "No single rule makes the gain: leaving out any one of them changes nothing for certain."
-        names = self._rule_names()
+        rules = self.rule_set.rules
+        actions = action_words([rule.action for rule in rules], self.space)
+        if len(actions) == len(rules):  # rules are called by their action where this tells them apart
+            names = {rule: f"for {actions[rule.action]}" for rule in rules}
+        else:
+            names = {rule: quoted(describe_rule(rule, self.space, "advice")) for rule in rules}
         shown = [f"{names[c.rule]} ({told.amount(c.effect.mean)})" for c in found[:3]]
         if len(found) > 3:
             shown.append(f"{in_words(len(found) - 3)} more")
-        rules = "one rule, that" if len(found) == 1 else "the rules"
-        return f"Most of the gain comes from {rules} {join_words(shown)}: what each adds to the rest of the set."
-
-    def _rule_names(self) -> dict[Rule, str]:
-        """Call rules by their action where this tells them apart, else by their words."""
-        rules = self.rule_set.rules
-        names = action_words([rule.action for rule in rules], self.space)
-        if len(names) == len(rules):
-            return {rule: f"for {names[rule.action]}" for rule in rules}
-        return {rule: quoted(describe_rule(rule, self.space, "advice")) for rule in rules}
+        which = "one rule, that" if len(found) == 1 else "the rules"
+        return f"Most of the gain comes from {which} {join_words(shown)}: what each adds to the rest of the set."
 
     def _frequency_sentence(self) -> str:
         sample = self.verdict.sample

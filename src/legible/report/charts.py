@@ -127,13 +127,11 @@ def histograms(
         )
         for name, sample in samples.items()
     )
-    marks = tuple(_mark(name, mean, scale) for name, mean in (references or {}).items())
-    return Histograms(scale, rows, marks)
-
-
-def _mark(name: str, mean: float, scale: Scale) -> ReferenceMark:
-    outside = "left" if mean < scale.low else "right" if mean > scale.high else ""
-    return ReferenceMark(name, mean, scale.at(mean), outside)
+    marks = []
+    for name, mean in (references or {}).items():
+        outside = "left" if mean < scale.low else "right" if mean > scale.high else ""
+        marks.append(ReferenceMark(name, mean, scale.at(mean), outside))
+    return Histograms(scale, rows, tuple(marks))
 
 
 def _bars(

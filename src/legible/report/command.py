@@ -26,7 +26,7 @@ def rerun_command(study: Study) -> str:
         policy = own.name
     if not policy:
         return ""
-    kept = {"rules from": [], **json.loads((study.folder / "study.json").read_text(encoding="utf-8"))}
+    kept = json.loads((study.folder / "study.json").read_text(encoding="utf-8"))
     told = {} if policy == own.name else kept["about"].get("policy options", {})
     options = [("--seed", str(study.seed))]
     options += [("--policy-output" if name == "output" else f"--{name}", value) for name, value in told.items()]

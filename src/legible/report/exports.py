@@ -33,7 +33,10 @@ def write_tables(findings: Findings, folder: Path) -> None:
     except OSError as error:
         raise LegibleError(f"{folder}: cannot be made ({error.strerror}).") from error
     study, space = findings.study, findings.study.space
-    _write_columns(folder / "returns.csv", _return_columns(findings))
+    columns: dict[str, Sequence[Any]] = {"seed": findings.final_seeds}
+    for entry in findings.returns:
+        columns[entry.name] = entry.result.returns.tolist()
+    _write(folder / "returns.csv", list(columns), zip(*columns.values(), strict=True))
     _write_rows(folder / "references.csv", findings.references.to_rows())
     _write_rows(folder / "verdicts.csv", findings.evaluation.to_rows(space))
     _write_rows(folder / "rules.csv", study.mining.to_rows())
@@ -45,14 +48,6 @@ def write_tables(findings: Findings, folder: Path) -> None:
         for i, row in enumerate(evaluation.to_rows(space))
     ]
     _write_rows(folder / "baselines.csv", baselines)
-
-
-def _return_columns(findings: Findings) -> dict[str, Sequence[Any]]:
-    """A row a seed of the final figure, a column a policy."""
-    columns: dict[str, Sequence[Any]] = {"seed": findings.final_seeds}
-    for entry in findings.returns:
-        columns[entry.name] = entry.result.returns.tolist()
-    return columns
 
 
 def _importance_rows(findings: Findings) -> list[dict[str, Any]]:
@@ -69,10 +64,6 @@ def _importance_rows(findings: Findings) -> list[dict[str, Any]]:
         for a, action in enumerate(space.action_names)
         for i, feature in enumerate(space.names)
     ]
-
-
-def _write_columns(path: Path, columns: dict[str, Sequence[Any]]) -> None:
-    _write(path, list(columns), zip(*columns.values(), strict=True))
 
 
 def _write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,18 +89,23 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
     effects = [effect for card in cards for _, effect in card.effects]
     mistakes = gather_mistakes(study, len(replays.data), replays.room)
     returns, front = tuple(policy_returns(study)), tuple(front_rows(study))
+    play, blocks_first = study.settings.play, study.settings.play.precedence == "negative"
+    as_good = f"{references.best.words} does as well or better" if references.best is not None else ""
+    # The table of figures has a line for each policy: there are few objectives and perhaps many references.
+    columns, lines = figure_table(improvement.figure_rows({e.words: e.result for e in references.quoted}))
+    header, *policies = zip(columns, *lines, strict=True)
     return Findings(
         study=study,
         conclusion=study.conclusion,
         deployment=study.deployment,
         outlook=study.outlook,
         objective=ObjectiveWords(study.settings.evaluation.objective),
-        way_of_playing=_way_of_playing(study),
+        way_of_playing=f"{play.words}; in conflicts, rules that block win" if blocks_first else play.words,
         evaluation=evaluation,
         improvement=improvement,
         references=references,
         is_repair=is_repair(improvement, references),
-        no_repair=_no_repair(improvement, references),
+        no_repair="that it helps is not certain" if improvement.effect.low <= 0.0 else as_good,
         final_seeds=improvement.final_blocks.seeds,
         returns=returns,
         histograms=histograms(
@@ -108,7 +113,7 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
             {entry.words: entry.sample.mean for entry in returns if entry.kind == "reference"},
         ),
         seeds_won=seeds_won(improvement.final_blocks),
-        figures=_by_policy(improvement.figure_rows({e.words: e.result for e in study.references.quoted})),
+        figures=(header, policies),
         cards=tuple(card for card in cards if card.is_sure),
         doubtful_cards=tuple(card for card in cards if not card.is_sure),
         effect_scale=interval_scale(effects or [improvement.effect]),
@@ -140,23 +145,3 @@ def _with_weaknesses(replays: Sequence[Any], cards: Sequence[WeaknessCard], stud
     for replay in replays:
         texts = replay.get("texts", ())
         yield {**replay, "weaknesses": [numbers.get(text, 0) for text in texts]}
-
-
-def _no_repair(improvement: Improvement, references: References) -> str:
-    """Why guidance is not worth using, where it is not."""
-    if improvement.effect.low <= 0.0:
-        return "that it helps is not certain"
-    return f"{references.best.words} does as well or better" if references.best is not None else ""
-
-
-def _by_policy(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The table of figures with a line for each policy: there are few objectives and perhaps many references."""
-    columns, lines = figure_table(rows)
-    header, *policies = zip(columns, *lines, strict=True)
-    return header, policies
-
-
-def _way_of_playing(study: Study) -> str:
-    """How actions were chosen in all episodes, and which rules win."""
-    play = study.settings.play
-    return f"{play.words}; in conflicts, rules that block win" if play.precedence == "negative" else play.words

@@ -92,13 +92,10 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
             number = first + len(kept)
             kept.append(replay)
         others = tuple(describe_mistake(other, seen) for other in group[1:])
-        cards.append(MistakeCard(group[0], _title(group[0], seen), describe_mistake(group[0], seen), others, number))
+        did, better = (gerund(seen.space.actions[choice].label) for choice in (group[0].action, group[0].better))
+        title = f"{better} instead of {did}"
+        cards.append(MistakeCard(group[0], title, describe_mistake(group[0], seen), others, number))
     return MistakeSection(found, tuple(describe_mistakes(found)), tuple(cards), tuple(kept))
-
-
-def _title(mistake: Mistake, seen: Experiences) -> str:
-    did, better = (seen.space.actions[choice].label for choice in (mistake.action, mistake.better))
-    return f"{gerund(better)} instead of {gerund(did)}"
 
 
 def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> list[dict[str, Any] | None]:

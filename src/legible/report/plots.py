@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from legible.errors import LegibleError
-from legible.evaluation import Evaluation, Verdict
+from legible.evaluation import Evaluation
 from legible.features import FeatureSpace
 from legible.formatting import number
 from legible.improvement import Improvement
@@ -97,17 +97,12 @@ def plot_effects(evaluation: Evaluation, space: FeatureSpace, ax: Axes | None = 
         colour = COLOURS[0] if verdict.is_confirmed else QUIET
         ax.errorbar(effect.mean, row, xerr=reach, fmt="o", color=colour, capsize=3)
     ax.axvline(0.0, color="black", linewidth=0.8)
-    _label_rows(ax, [_label(verdict, space) for verdict, _ in shown])
+    treatments = [verdict.treatment for verdict, _ in shown]
+    _label_rows(ax, [_rule_label(one, space) if isinstance(one, RuleSet) else "random test" for one in treatments])
     ax.set(xlabel="effect on the mean return (95 % interval)")
     if not shown:
         _say(ax, "no rule set was tested on fresh seeds")
     return ax
-
-
-def _label(verdict: Verdict, space: FeatureSpace) -> str:
-    if not isinstance(verdict.treatment, RuleSet):
-        return "random test"
-    return _rule_label(verdict.treatment, space)
 
 
 def _rule_label(rule_set: RuleSet, space: FeatureSpace) -> str:

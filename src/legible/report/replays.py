@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -161,16 +162,23 @@ def _no_window() -> Iterator[None]:
 
 
 def _make_replay(
-    study: Study, blocks: PlayedBlocks, choice: Choice, pair: tuple[Recording, Recording], picture_budget: int
+    study: Study, blocks: PlayedBlocks, choice: Choice, pair: Sequence[Recording], picture_budget: int
 ) -> dict[str, Any] | None:
-    if choice.treatment == UNGUIDED:
-        return _make_single_replay(study, blocks, choice, pair[0], picture_budget)
-    treatment = blocks.setup.treatments[choice.treatment]
-    assert isinstance(treatment, RuleSet)
-    results = (blocks.base[choice.episode], blocks.guided(choice.treatment)[choice.episode])
-    marks = [interventions(blocks.setup, choice.treatment, recording) for recording in pair]
-    env, scene = scene_of(study.environment, study.space, _features_of(treatment), picture_budget)
-    words = ActionWords(study.space)
+    """Return a chosen episode, unguided and guided, as plain data; of the policy alone there is but one side."""
+    space, words = study.space, ActionWords(study.space)
+    rules = None if choice.treatment == UNGUIDED else blocks.setup.treatments[choice.treatment]
+    results = [blocks.base[choice.episode]]
+    marks: list[list[Mark]] = [[]]
+    features: Sequence[int] = range(min(MOST_FEATURES, len(space)))
+    if rules is None:
+        pair = pair[:1]
+    else:
+        assert isinstance(rules, RuleSet)
+        results.append(blocks.guided(choice.treatment)[choice.episode])
+        marks = [interventions(blocks.setup, choice.treatment, recording) for recording in pair]
+        counted = Counter(feature for rule in rules.rules for feature in rule.features)
+        features = sorted(counted, key=lambda feature: -counted[feature])[:MOST_FEATURES]
+    env, scene = scene_of(study.environment, space, features, picture_budget)
     sides = [
         _side(env, scene, recording, found, result, words)
         for recording, found, result in zip(pair, marks, results, strict=True)
@@ -178,38 +186,16 @@ def _make_replay(
     env.close()
     if None in sides:
         return None
-    return _replay(choice, pair, sides, treatment, scene, words, study.space)
-
-
-def _make_single_replay(
-    study: Study, blocks: PlayedBlocks, choice: Choice, recording: Recording, picture_budget: int
-) -> dict[str, Any] | None:
-    """An episode of the policy alone, with nothing beside it."""
-    features = range(min(MOST_FEATURES, len(study.space)))
-    env, scene = scene_of(study.environment, study.space, features, picture_budget)
-    words = ActionWords(study.space)
-    side = _side(env, scene, recording, (), blocks.base[choice.episode], words)
-    env.close()
-    if side is None:
-        return None
-    return {
-        "seed": recording.seed,
+    shown = {
+        "seed": pair[0].seed,
         "why": choice.why,
         "kind": scene.kind,
         "layout": scene.layout,
         "actions": words.words,
-        "rules": [],
-        "parting": 0,
-        "sides": [side],
     }
-
-
-def _features_of(rules: RuleSet) -> list[int]:
-    counted: dict[int, int] = {}
-    for rule in rules.rules:
-        for feature in rule.features:
-            counted[feature] = counted.get(feature, 0) + 1
-    return sorted(counted, key=lambda feature: -counted[feature])[:MOST_FEATURES]
+    if rules is None:
+        return {**shown, "rules": [], "parting": 0, "sides": sides}
+    return {**shown, **_with_rules(pair, sides, rules, space)}
 
 
 def _side(
@@ -260,15 +246,10 @@ def _ending(result: UnitResult) -> str:
     return "failure" if result.success == 0.0 else "end"
 
 
-def _replay(
-    choice: Choice,
-    pair: tuple[Recording, Recording],
-    sides: list[dict[str, Any]],
-    rules: RuleSet,
-    scene: Scene,
-    words: ActionWords,
-    space: FeatureSpace,
+def _with_rules(
+    pair: Sequence[Recording], sides: list[dict[str, Any]], rules: RuleSet, space: FeatureSpace
 ) -> dict[str, Any]:
+    """Return both sides of a replay with the rules that stepped in, numbered anew, and where the sides part."""
     used = sorted({rule for side in sides for mark in side["marks"] for rule in mark[3]})
     places = {rule: place for place, rule in enumerate(used)}
     for side in sides:
@@ -281,11 +262,6 @@ def _replay(
     shared = min(len(base), len(guided))
     apart = np.flatnonzero((base[:shared] != guided[:shared]).reshape(shared, -1).any(axis=1))
     return {
-        "seed": pair[0].seed,
-        "why": choice.why,
-        "kind": scene.kind,
-        "layout": scene.layout,
-        "actions": words.words,
         "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
         "texts": [rules.rules[rule].text(space) for rule in used],
         "parts": [{"does": does, "when": [words for words, _ in when]} for does, when in parts],

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.evaluation import PlayedBlocks
@@ -49,7 +48,10 @@ def choose_episodes(base: UnitResult, guided: UnitResult, treatment: int, *, ext
         if extremes:
             best = int(gains[np.argmax(difference[gains])])
             choices.append(Choice(treatment, best, f"the largest gain of all {len(base)} seeds"))
-        typical = _nearest_to_middle(gains, difference, guided.lengths + base.lengths)
+        ordered = gains[np.argsort(difference[gains], kind="stable")]
+        first = max(0, (len(ordered) - 5) // 2)
+        middle = ordered[first : first + 5]
+        typical = int(middle[np.argmin((guided.lengths + base.lengths)[middle])])
         choices.append(
             Choice(
                 treatment, typical, f"a typical gain: the middle of the {gains.size} of {len(base)} seeds that gained"
@@ -78,16 +80,6 @@ def chosen_seeds(seeds: Sequence[int], wanted: Sequence[int], treatment: int) ->
             f"seed {unknown[0]} is none of the final figure's seeds, which can be watched: {seeds[0]} to {seeds[-1]}."
         )
     return [Choice(treatment, list(seeds).index(seed), "as you asked") for seed in wanted]
-
-
-def _nearest_to_middle(
-    rows: NDArray[np.intp], difference: NDArray[np.float64], lengths: NDArray[np.int64], near: int = 5
-) -> int:
-    """Of the `near` rows in the middle by difference, the one with the shortest episodes."""
-    ordered = rows[np.argsort(difference[rows], kind="stable")]
-    first = max(0, (len(ordered) - near) // 2)
-    middle = ordered[first : first + near]
-    return int(middle[np.argmin(lengths[middle])])
 
 
 def typical_episode(blocks: PlayedBlocks, rule_set: RuleSet) -> Choice | None:

@@ -136,13 +136,8 @@ def _rule_row(rule: Rule, mined: MinedRule | None, verdict: Verdict | None, stud
         mined=mined,
         verdict=verdict,
         kinds=tuple(kinds),
-        origin=_origin(mined, verdict),
+        origin="" if mined is not None or verdict is None else verdict.found_by or "given",
     )
-
-
-def _origin(mined: MinedRule | None, verdict: Verdict | None) -> str:
-    """Where a rule that was not mined came from, as its source is called."""
-    return "" if mined is not None or verdict is None else verdict.found_by or "given"
 
 
 def _numbers(cards: Sequence[WeaknessCard]) -> dict[RuleSet, int]:

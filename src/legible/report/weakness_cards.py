@@ -108,33 +108,24 @@ def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) 
                 matters=matters,
             )
         )
+    source, own = found.rule_set.source, {verdict.rule_set for verdict in (found.verdict, *found.others)}
+    steps = enumerate(study.improvement.steps, start=1)
     return WeaknessCard(
         explanation=found,
         title=capitalise(found.title),
         full="" if found.title == found.full_title else found.full_title,
         origin="Mined" if is_mined else f"Source: {found.verdict.found_by}," if found.verdict.found_by else "Given",
-        mined="" if found.rule_set.source is None else found.rule_set.source.text(study.space),
-        mined_words=_source_words(found, study),
+        mined="" if source is None else source.text(study.space),
+        mined_words=describe_rule(source, study.space, "advice")
+        if source is not None and source not in found.rule_set.rules
+        else "",
         sentences=tuple(found.sentences()),
         rules=tuple(sorted(lines, key=lambda line: not line.matters)[:MOST_LINES]),
         effects=tuple(_effects(found.verdict)),
         replay=replay,
-        joined=_joined(found, study),
+        joined=next((place for place, s in steps if s.accepted and not s.is_removal and s.rule_set in own), None),
         is_used=found.rule_set in study.improvement.rule_sets,
     )
-
-
-def _source_words(found: WeaknessExplanation, study: Study) -> str:
-    """The rule that a set was generalised from in words, where it is none of the set."""
-    source = found.rule_set.source
-    return "" if source is None or source in found.rule_set.rules else describe_rule(source, study.space, "advice")
-
-
-def _joined(found: WeaknessExplanation, study: Study) -> int | None:
-    """The step of the composition, counted from 1, at which a rule set of this weakness joined."""
-    own = {verdict.rule_set for verdict in (found.verdict, *found.others)}
-    steps = enumerate(study.improvement.steps, start=1)
-    return next((place for place, s in steps if s.accepted and not s.is_removal and s.rule_set in own), None)
 
 
 def _effects(verdict: Verdict) -> Iterator[tuple[str, Effect]]:

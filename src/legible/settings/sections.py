@@ -7,9 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from legible.settings.values import SettingsError, check_word
 
@@ -98,15 +97,6 @@ class MiningSettings:
                 f'lime_states must be at least 1, got {self.lime_states}; importance = "none" leaves LIME out.'
             )
         check_word(self, "criterion")
-
-    @staticmethod
-    def with_new_names(data: Mapping[str, Any]) -> dict[str, Any]:
-        """Return plain data of an older version with the names of today: ``weighed_states`` became ``lime_states``."""
-        renamed = dict(data)
-        if "weighed_states" in renamed:
-            states = renamed.pop("weighed_states")
-            renamed |= {"importance": "none"} if states == 0 else {"lime_states": states}
-        return renamed
 
     @classmethod
     def paper(cls) -> MiningSettings:
@@ -227,11 +217,6 @@ class EvaluationSettings:
     def last_rung(self) -> int:
         """Changed episodes of each rule set that comes to the last rung of the race."""
         return self.rung_changes * 2 ** (self.rungs - 1)
-
-    @property
-    def asks_fresh_seeds(self) -> bool:
-        """Whether candidates are confirmed."""
-        return bool(self.confirmation_changes if self.method == "racing" else self.confirmation_episodes)
 
     def __post_init__(self) -> None:
         check_word(self, "method")

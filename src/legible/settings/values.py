@@ -39,7 +39,7 @@ def from_dict(kind: type[Any], data: Mapping[str, Any], where: str) -> Any:
     hints = get_type_hints(kind)
     known = [f.name for f in fields(kind)]
     values = {}
-    for key, value in (kind.with_new_names(data) if hasattr(kind, "with_new_names") else data).items():
+    for key, value in data.items():
         if key not in known:
             raise SettingsError(f"{where}: there is no setting {key!r}.{did_you_mean(key, known)}")
         if is_dataclass(hints[key]):

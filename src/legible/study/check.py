@@ -108,7 +108,7 @@ def check_env(
     spec.make().close()  # what cannot be made is an error, not a finding
     found: list[Finding] = []
     try:
-        for finding in _ask(spec, policy, names, features, seed, time_limit, on_features or _nobody):
+        for finding in _ask(spec, policy, names, features, seed, time_limit, on_features or (lambda _: None)):
             found.append(finding)  # noqa: PERF402 (what was found before an error counts)
     except (UnfitEnvironmentError, UnitFailedError) as error:
         found.append(Finding("fit for a study", "no", str(error)))
@@ -144,7 +144,9 @@ def _ask(
                 ", ".join(f"{f.name} = {f.expression}" for f in space.features[space.n_own :]),
             )
         yield Finding("actions", "yes", _action_words(space))
-        problem = None if policy is None else _policy_problem(policy, mapped)
+        problem = None if policy is None else why_no_study(policy)
+        if policy is not None and problem is None and isinstance(mapped.reader, ObservationReader):
+            problem = why_no_flat_study(policy)  # pictures and dictionaries need features that are not their numbers
         if policy is not None and problem is None:
             check_studied(policy, env, None if feature_map_of(env) is not None else mapped)
         spec = with_features(spec, mapped)
@@ -176,16 +178,6 @@ def _ask(
         yield Finding("policy", "yes", f"reads {reads}, {among}")
     played = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
     yield from _times(spec, player, played, time_limit)
-
-
-def _nobody(*_: object) -> None:
-    """Features that nobody asked for."""
-
-
-def _policy_problem(policy: Policy, mapped: FeatureMap) -> str | None:
-    """Why a policy cannot be studied; pictures and dictionaries need features that are not their numbers."""
-    flat = isinstance(mapped.reader, ObservationReader)
-    return why_no_study(policy) or (why_no_flat_study(policy) if flat else None)
 
 
 def _feature_words(mapped: FeatureMap) -> str:
@@ -299,17 +291,14 @@ def _walk(env: Env, encoder: ObservationEncoder, seed: int, actions: int | None 
     seen, over, started = [observation], False, time.monotonic()
     rewards: list[float] = []
     while not over and len(rewards) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
-        observation, reward, terminated, truncated, _ = env.step(_random_action(env.action_space, rng))
+        space = env.action_space
+        discrete = isinstance(space, spaces.Discrete)
+        action = np.int64(first_action(space) + rng.integers(count_actions(space))) if discrete else space.sample()
+        observation, reward, terminated, truncated, _ = env.step(action)
         seen.append(np.array(observation, copy=True))
         rewards.append(float(reward))
         over = bool(terminated or truncated)
     return _Walk(encoder.encode(seen), np.array(rewards), over)
-
-
-def _random_action(space: spaces.Space[Any], rng: np.random.Generator) -> Any:
-    if isinstance(space, spaces.Discrete):
-        return np.int64(first_action(space) + rng.integers(count_actions(space)))
-    return space.sample()
 
 
 def _agree(one: _Walk, two: _Walk) -> int | None:
@@ -349,7 +338,15 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
     starts = {walk.observations[0].tobytes() for walk in walks}
     if len(starts) > 1:
         return Finding(question, "yes", "episodes start in different states")
-    others = _walks_with_same_actions(spec, seed, time_limit)
+    # The random actions of the first walk, with other seeds of the environment.
+    seeds = [seed + i for i in range(1, EPISODES)]
+    if time_limit is None:
+        others = _walks(spec, seeds, seed)
+    else:
+        with LocalProcesses(1) as engine:
+            what = f"random actions in the episodes with seeds {seeds[0]} to {seeds[-1]}"
+            walk = partial(_walks, actions=seed)
+            others = run_within_limit(engine, walk, spec, seeds, len(seeds) * time_limit, what)
     apart = [step for step in (_agree(walks[0], other) for other in others) if step is not None]
     if apart:
         return Finding(
@@ -361,16 +358,6 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
         "all episodes start in the same state, and with the same actions they went the same way; a policy without "
         "randomness plays one and the same episode, and there is nothing to test (try --play.epsilon 0.05)",
     )
-
-
-def _walks_with_same_actions(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> list[_Walk]:
-    """Play the random actions of the first walk with other seeds of the environment."""
-    others = [seed + i for i in range(1, EPISODES)]
-    if time_limit is None:
-        return _walks(spec, others, seed)
-    with LocalProcesses(1) as engine:
-        what = f"random actions in the episodes with seeds {others[0]} to {others[-1]}"
-        return run_within_limit(engine, partial(_walks, actions=seed), spec, others, len(others) * time_limit, what)
 
 
 def _finite(walks: list[_Walk]) -> Finding:
@@ -385,16 +372,12 @@ def _ends(walks: list[_Walk]) -> Finding:
         lengths = ", ".join(str(len(walk.rewards)) for walk in walks)
         return Finding("episodes end", "yes", f"after {lengths} steps of random actions")
     longest = max(len(walk.rewards) for walk in walks)
+    in_time = "" if longest >= MOST_STEPS else f", which took {MOST_SECONDS:g} s"
     return Finding(
         "episodes end",
         "mind",
-        f"not within {longest} steps of random actions{_in_time(longest)}; set --play.step-limit if they never do",
+        f"not within {longest} steps of random actions{in_time}; set --play.step-limit if they never do",
     )
-
-
-def _in_time(steps: int) -> str:
-    """Say so where time was up before the steps were."""
-    return "" if steps >= MOST_STEPS else f", which took {MOST_SECONDS:g} s"
 
 
 def _kinds(space: FeatureSpace, walks: list[_Walk], *, told: bool) -> Finding:
@@ -453,11 +436,8 @@ class _Untrained:
         deterministic: bool = True,  # noqa: ARG002
     ) -> tuple[NDArray[Any], Any]:
         self.action_space.seed(0)
-        return np.array([self.action_space.sample() for _ in range(len(observation))]) - self._first, state
-
-    @property
-    def _first(self) -> Any:
-        return getattr(self.action_space, "start", 0)
+        first = getattr(self.action_space, "start", 0)
+        return np.array([self.action_space.sample() for _ in range(len(observation))]) - first, state
 
 
 def _times(spec: EnvironmentSpec, policy: Policy, played: str, time_limit: float | None) -> Iterator[Finding]:

@@ -1,19 +1,16 @@
 """The choices of a study: continuous actions are cut into regions by what the policy does.
 
 - `cut_experiences`: experiences with the regions that follow from them, and from the relations.
-- `player_of`: the policy as one that scores all choices.
 - `read_relations`: relations in the numbers of the choices that are left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from legible.features import FeatureSpace, cut_choices, is_cut
 from legible.play import Experiences
-from legible.policies import Policy, with_choices
 from legible.relations import MetamorphicRelation, RelationsText, link_groups
 
 
@@ -23,14 +20,6 @@ def cut_experiences(found: Experiences, texts: Sequence[RelationsText]) -> Exper
         return found
     relations = [relation for text in texts for relation in text.relations(found.space)]
     return found.with_choices(cut_choices(found.space, found.numbers, link_groups(relations, found.space)))
-
-
-def player_of(policy: Policy, named: FeatureSpace, experiences: Path, space: Callable[[], FeatureSpace]) -> Policy:
-    """Return the policy as one that scores all choices.
-
-    Until its experiences are there, continuous actions are cut into equal pieces: it plays the same, whatever the cuts.
-    """
-    return with_choices(policy, space() if experiences.exists() else cut_choices(named))
 
 
 def read_relations(

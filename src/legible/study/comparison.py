@@ -9,11 +9,12 @@ So every confirmed weakness and the composition of each study are played with bo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.evaluation import Sample, WorstCase
@@ -159,15 +160,16 @@ class Comparison:
         """What the policies do, in words: titles, each with some sentences; nothing where they are one and the same."""
         if self.is_same_policy:
             return []
-        told = [
-            (title, _some([describe_rule_briefly(rule, self.space) for rule in rules], most))
-            for title, rules in (
-                ("Both policies", self.rules_in_both),
-                ("Only the first policy", self.rules_only_in_first),
-                ("Only the second policy", self.rules_only_in_second),
-            )
-        ]
-        return [(title, sentences) for title, sentences in told if sentences]
+        told = []
+        for title, rules in (
+            ("Both policies", self.rules_in_both),
+            ("Only the first policy", self.rules_only_in_first),
+            ("Only the second policy", self.rules_only_in_second),
+        ):
+            more = [f"and {len(rules) - most} more"] if len(rules) > most else []
+            if rules:
+                told.append((title, [*(describe_rule_briefly(rule, self.space) for rule in rules[:most]), *more]))
+        return told
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -202,11 +204,6 @@ def _interval(effect: Effect) -> str:
     return confidence_interval(effect.mean, effect.low, effect.high)
 
 
-def _some(sentences: Sequence[str], most: int) -> list[str]:
-    more = [f"and {len(sentences) - most} more"] if len(sentences) > most else []
-    return [*sentences[:most], *more]
-
-
 def compare_studies(first: Study, second: Study, episodes: int = EPISODES) -> Comparison:
     """Compare two studies of policies that see the same features and choose among the same actions.
 
@@ -227,21 +224,20 @@ def compare_studies(first: Study, second: Study, episodes: int = EPISODES) -> Co
     seeds = stage_seeds(first.seed, "comparison", 0, episodes)
     played = [study.play_rule_sets([rule_set for rule_set, *_ in asked], seeds) for study in studies]
     base, guided = [blocks.base for blocks in played], [blocks.results[1:] for blocks in played]
-    effects = [tuple(_effect(guided[k][i], base[k]) for k in (0, 1)) for i in range(len(asked))]
-    differences = [_difference_of_gains(guided, base, i) for i in range(len(asked))]
-    q = holm([_two_sided(effect) for effect in differences])
+    returns = [[_returns(guided[k][i], base[k]) for k in (0, 1)] for i in range(len(asked))]
+    # What a rule set gains the first policy minus what it gains the second, on the same seeds.
+    differences = [paired(np.subtract(*one), np.subtract(*two)) for one, two in returns]
+    q = holm([1.0 if e.mean == 0.0 else min(1.0, 2 * min(e.p, 1 - e.p)) for e in differences])
     rules = [_told_apart(*pair) for pair in ((first, second), (second, first))]
     return Comparison(
         space=first.space,
         is_same_policy=is_same_behaviour(first.fingerprint, second.fingerprint),
         episodes=episodes,
         base=(Sample.of(base[0]), Sample.of(base[1])),
-        difference=_effect(base[0], base[1]),
+        difference=paired(*_returns(base[0], base[1])),
         rule_sets=tuple(
-            ComparedRuleSet(
-                rule_set, origin, is_composition, (effects[i][0], effects[i][1]), differences[i], float(q[i])
-            )
-            for i, (rule_set, origin, is_composition) in enumerate(asked)
+            ComparedRuleSet(*one, (paired(*returns[i][0]), paired(*returns[i][1])), differences[i], float(q[i]))
+            for i, one in enumerate(asked)
         ),
         rules_in_both=rules[0][0],
         rules_only_in_first=rules[0][1],
@@ -274,22 +270,10 @@ def _rule_sets(first: Study, second: Study) -> Iterator[tuple[RuleSet, Origin, b
         yield rule_set, "both" if len(origins) == 2 else origins[0], whole
 
 
-def _effect(guided: UnitResult, base: UnitResult) -> Effect:
+def _returns(guided: UnitResult, base: UnitResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what both earned on the same seeds; failed episodes count at their worst."""
     pair = WorstCase((guided, base)).of(guided, base)
-    return paired(pair[0].returns, pair[1].returns)
-
-
-def _two_sided(effect: Effect) -> float:
-    return 1.0 if effect.mean == 0.0 else min(1.0, 2 * min(effect.p, 1 - effect.p))
-
-
-def _difference_of_gains(guided: Sequence[Sequence[UnitResult]], base: Sequence[UnitResult], i: int) -> Effect:
-    """What a rule set gains the first policy minus what it gains the second, on the same seeds."""
-    gains = []
-    for k in (0, 1):
-        pair = WorstCase((guided[k][i], base[k])).of(guided[k][i], base[k])
-        gains.append(np.asarray(pair[0].returns - pair[1].returns))
-    return paired(gains[0], gains[1])
+    return pair[0].returns, pair[1].returns
 
 
 def _told_apart(study: Study, other: Study) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:

@@ -128,7 +128,13 @@ def _source_of(
     if isinstance(source, Study):
         if environment is not None:
             raise LegibleError(f"the study in {source.folder} has its environment already.")
-        return _of_study(source), engine or source.engine
+        if not len(source.improve().composition):
+            raise LegibleError(
+                f"{source.folder}: no rules helped the policy, so there is nothing to distil ('legible run "
+                f"{source.folder}' says more)."
+            )
+        play, limit = source.settings.play, source.settings.time_limit or None
+        return _Source(source.guided_policy(), source.environment, play, source.seed, limit), engine or source.engine
     guided = load_policy(source) if isinstance(source, str | Path) else source
     if not isinstance(guided, GuidedPolicy):
         name = source if isinstance(source, str | Path) else type(source).__name__
@@ -138,17 +144,6 @@ def _source_of(
     where = str(source) if isinstance(source, str | Path) else "the file of this guided policy"
     spec = _environment_of(guided, environment, where, trust=trust)
     return _Source(guided, spec, settings_for(spec).play, 0), engine
-
-
-def _of_study(study: Study) -> _Source:
-    improvement = study.improve()
-    if not len(improvement.composition):
-        raise LegibleError(
-            f"{study.folder}: no rules helped the policy, so there is nothing to distil ('legible run {study.folder}' "
-            "says more)."
-        )
-    settings = study.settings
-    return _Source(study.guided_policy(), study.environment, settings.play, study.seed, settings.time_limit or None)
 
 
 def _environment_of(

@@ -113,32 +113,28 @@ def measure_rate(
     """
     if time_limit is not None and engine is None:
         engine = LocalProcesses(1)
-    with engine if engine is not None and time_limit is not None else nullcontext():
-        return _measure_rate(setup, seconds, seed, engine, time_limit)
-
-
-def _measure_rate(setup: Setup, seconds: float, seed: int, engine: Engine | None, time_limit: float | None) -> Rate:
     count, rate, length, again, is_varied = 1, 0.0, 0.0, 0, True
     longest = seconds * (PATIENCE if is_native(setup.environment) else 1.0)
-    for lot in itertools.count():
-        unit = Unit((UNGUIDED,) * count, tuple(stage_seeds(seed, "experiences", 0, count)))
-        try:
-            took, steps, spread = _seconds_for(setup, unit, engine, time_limit)
-        except (UnfitEnvironmentError, UnitFailedError):
-            if rate:
-                return Rate(rate, rate * length, is_varied)
-            raise
-        length, is_varied = steps / count, count == 1 or spread > 0.0
-        before, rate = rate, count / took
-        # The first lot never counts: it may have been compiling.
-        if lot > 0 and again < MOST_REPLAYS and not 1 / DIFFERENT <= rate / before <= DIFFERENT:
-            again += 1
-            continue
-        again = 0
-        if lot > 0 and (took >= longest or (count >= setup.play.batch and took >= seconds / 4)):
-            break
-        if lot > 0 or took < longest:
-            count *= 4
+    with engine if engine is not None and time_limit is not None else nullcontext():
+        for lot in itertools.count():
+            unit = Unit((UNGUIDED,) * count, tuple(stage_seeds(seed, "experiences", 0, count)))
+            try:
+                took, steps, spread = _seconds_for(setup, unit, engine, time_limit)
+            except (UnfitEnvironmentError, UnitFailedError):
+                if rate:
+                    return Rate(rate, rate * length, is_varied)
+                raise
+            length, is_varied = steps / count, count == 1 or spread > 0.0
+            before, rate = rate, count / took
+            # The first lot never counts: it may have been compiling.
+            if lot > 0 and again < MOST_REPLAYS and not 1 / DIFFERENT <= rate / before <= DIFFERENT:
+                again += 1
+                continue
+            again = 0
+            if lot > 0 and (took >= longest or (count >= setup.play.batch and took >= seconds / 4)):
+                break
+            if lot > 0 or took < longest:
+                count *= 4
     return Rate(rate, rate * length, is_varied)
 
 

@@ -59,7 +59,7 @@ def fingerprint_of(
 
 
 def is_same_behaviour(first: str, second: str) -> bool:
-    """Whether two fingerprints stand for the same behaviour, up to rounding; those of older versions up to the bit."""
+    """Whether two fingerprints stand for the same behaviour, up to rounding."""
     (digest, *some), (other_digest, *others) = first.split(" "), second.split(" ")
     if digest == other_digest:
         return True

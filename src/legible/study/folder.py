@@ -157,7 +157,9 @@ class StudyFolder:
             )
         _check_entries(kept, _KEPT, path)
         _check_entries(kept["about"], _ABOUT, path)
-        _check_origins(kept[RULES_FROM], path)
+        entries = kept[RULES_FROM]
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise LegibleError(f"{path}: is damaged ({RULES_FROM!r} is {str(entries)[:80]!r}); use another folder.")
         kept["settings"] = StudySettings.from_dict(kept["settings"], str(path)).to_dict()
         return kept
 
@@ -210,7 +212,7 @@ class StudyFolder:
 
     def check_files(self, kept: Mapping[str, Any]) -> None:
         """Check that the files that the study was made from are those that were written."""
-        for name, checksum in kept["about"].get("files", {}).items():
+        for name, checksum in kept["about"]["files"].items():
             path = self.path / name
             try:
                 found = sha256_of(path)
@@ -220,12 +222,6 @@ class StudyFolder:
                 raise DamagedFileError(
                     f"{path}: is damaged (its content is not what was written); make the study again in another folder."
                 )
-
-
-def _check_origins(entries: Any, path: Path) -> None:
-    """Check the other policies and studies that rules come from."""
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise LegibleError(f"{path}: is damaged ({RULES_FROM!r} is {str(entries)[:80]!r}); use another folder.")
 
 
 def _check_entries(document: Mapping[str, Any], expected: Mapping[str, type], path: Path) -> None:
@@ -245,17 +241,13 @@ def environment_of(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> Env
     that registers an id, or a wrapper is code by a name that somebody wrote into the folder (see
     `EnvironmentSpec.named_code`); it needs ``trust=True``, on the command line ``--trust``.
     """
-    name, arguments, wrappers = kept["environment"], kept["arguments"], kept["wrappers"]
-    texts = [name, *wrappers] if isinstance(wrappers, list) else [None]
-    if not all(isinstance(text, str) for text in texts) or not isinstance(arguments, dict):
-        raise DamagedFileError(f"{folder / 'study.json'}: is damaged (no environment can be read); use another folder.")
     lost = kept["about"]["lost arguments"]
     if lost:
         raise LegibleError(
             f"{folder}: the environment's argument {lost[0]!r} is nothing that a file can hold; make the study again, "
             "with the same arguments."
         )
-    spec = EnvironmentSpec(name, arguments, tuple(wrappers))
+    spec = EnvironmentSpec(kept["environment"], kept["arguments"], tuple(kept["wrappers"]))
     refuse_named_code(spec, str(folder), trust=trust)
     return spec
 

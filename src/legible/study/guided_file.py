@@ -1,6 +1,5 @@
 """The guided policy in a study's folder: its rules in ``composition.json``, with the network in ``guided.safetensors``.
 
-- `guided_policy_of`: the guided policy of a study.
 - `save_guided_policy`: writes both; `is_guided_policy_saved`: whether they are there and hold what they should.
 """
 
@@ -9,34 +8,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from legible.environments import feature_map_of
 from legible.errors import LegibleError
 from legible.files import read_json, sha256_of, write_json
 from legible.guidance import GuidedPolicy
 from legible.improvement import Improvement
 from legible.policies.policy_file import why_not_saved
-from legible.rules import RuleSet
-
-if TYPE_CHECKING:
-    from legible.study.study import Study
 
 _RULES, _NETWORK = "composition.json", "guided.safetensors"
-
-
-def guided_policy_of(study: Study, rules: RuleSet, seed: int) -> GuidedPolicy:
-    """Return the policy of a study, guided by rules, as the study plays it."""
-    play = study.settings.play
-    return GuidedPolicy(
-        study.policy,
-        rules,
-        study.space,
-        precedence=play.precedence,
-        enforce=play.enforce,
-        seed=seed,
-        features=feature_map_of(study.environment),
-    )
 
 
 def is_guided_policy_saved(folder: Path, improvement: Improvement, key: str) -> bool:

@@ -163,12 +163,18 @@ class StudyInputs:
 
     def about(self) -> dict[str, Any]:
         """What else is worth knowing."""
+        found = {"legible": legible.__version__, "python": platform.python_version()}
+        for package in ("numpy", "numba", "gymnasium", "torch"):
+            try:
+                found[package] = version(package)
+            except PackageNotFoundError:
+                continue
         return {
             "policy": self.policy_name,
             "policy file": found_again(self.policy_name) if self.policy_name else None,
             "policy options": {name: found_again(value) for name, value in self.policy_options.items()},
             "lost arguments": self._lost_arguments(),
-            "versions": _versions(),
+            "versions": found,
         }
 
     def _lost_arguments(self) -> list[str]:
@@ -250,13 +256,3 @@ def names_to_keep(mapped: FeatureMap, names: str | Path | FeatureSpace | None) -
 def found_again(name: str) -> str:
     """A file by its whole path, so that it is found from elsewhere; other names, such as ``zoo:NAME``, as they are."""
     return str(Path(name).resolve()) if Path(name).exists() else name
-
-
-def _versions() -> dict[str, str]:
-    found = {"legible": legible.__version__, "python": platform.python_version()}
-    for package in ("numpy", "numba", "gymnasium", "torch"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found

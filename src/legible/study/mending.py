@@ -45,7 +45,7 @@ from legible.formatting import confidence_interval, in_words, number
 from legible.play import on_rows, stage_seeds
 from legible.policies import Policy, load_policy, with_choices
 from legible.rules import Rule, RuleSet, describe_rule_set
-from legible.settings import DistillationSettings, PlaySettings
+from legible.settings import DistillationSettings
 from legible.study.comparison import alike
 from legible.study.distilling import distil, distillation_settings_for
 from legible.study.folder import StudyFolder, UnitFiles
@@ -241,7 +241,6 @@ def mend(
     problem = why_not_distilled(getattr(loaded, "network", loaded))
     if problem is not None:
         raise LegibleError(f"this policy cannot be mended: {problem}.")
-    _make_folder(place)
     with _locked(place), engine or LocalProcesses() as running:
         rounds = _claim(place, seed, distillation, rounds)
         work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, on_study, study)
@@ -267,16 +266,6 @@ def _begun(place: Path, *, trust: bool) -> dict[str, Any]:
     return {**arguments, "policy": name if name.startswith("zoo:") else own if own.exists() else arguments["policy"]}
 
 
-def _make_folder(place: Path) -> None:
-    """Make the folder, and refuse one that holds something else; a lock is left there only if it does not."""
-    if not (place / "mend.json").is_file() and place.exists() and any(one.name != "lock" for one in place.iterdir()):
-        raise LegibleError(f"{place}: is no folder of a mending, and not empty; use another folder.")
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LegibleError(f"{place}: cannot be made ({error.strerror}).") from error
-
-
 def _claim(place: Path, seed: int, distillation: DistillationSettings | None, rounds: int | None) -> int:
     """Make the folder that of a mending, or check that it is; returns how many rounds there are at most."""
     file = place / "mend.json"
@@ -287,9 +276,7 @@ def _claim(place: Path, seed: int, distillation: DistillationSettings | None, ro
             raise LegibleError(
                 f"{place}: holds a mending with another seed or other settings of distillation; use another folder."
             )
-        asked = rounds or kept.asked
-        write_json(file, {**kept.document, "asked": asked})
-        return asked
+        rounds, identity = rounds or kept.asked, kept.document
     asked = rounds or ROUNDS
     write_json(file, {**identity, "asked": asked})
     return asked
@@ -319,7 +306,13 @@ def read_mending(place: Path) -> BegunMending:
 
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    """Keep other processes from mending in the same folder."""
+    """Make the folder unless it holds something else, and keep other processes from mending there."""
+    if not (place / "mend.json").is_file() and place.exists() and any(one.name != "lock" for one in place.iterdir()):
+        raise LegibleError(f"{place}: is no folder of a mending, and not empty; use another folder.")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LegibleError(f"{place}: cannot be made ({error.strerror}).") from error
     lock = FileLock(place / "lock", timeout=0)
     try:
         lock.acquire()
@@ -350,11 +343,9 @@ def _why_stopped(found: Sequence[MendedRound], rounds: int) -> str:
         return f"In round {last.number} no composition of rules helped."
     if not last.is_better:
         return f"The network of round {last.number} is not shown to be better than the one that the round began with."
-    return (
-        f"{in_words(rounds).capitalize()} round{'s were' if rounds > 1 else ' was'} asked for."
-        if last.number >= rounds
-        else ""
-    )
+    if last.number < rounds:
+        return ""
+    return f"{in_words(rounds).capitalize()} round{'s were' if rounds > 1 else ' was'} asked for."
 
 
 @dataclass(frozen=True)
@@ -475,10 +466,9 @@ class _Work:
     def _play(
         self, study: Study, policy: Policy, fingerprint: str, seeds: Sequence[int], tell: Callable[[int], None]
     ) -> UnitResult:
-        play: PlaySettings = study.settings.play
-        setup = Setup(
-            with_choices(on_rows(policy, study.environment), study.space), study.environment, (), play, usual_rows(play)
-        )
+        play = study.settings.play
+        player = with_choices(on_rows(policy, study.environment), study.space)
+        setup = Setup(player, study.environment, (), play, usual_rows(play))
         units = cut_into_units([UNGUIDED] * len(seeds), seeds, play.unit_episodes)
         return run_units(
             setup,

@@ -18,7 +18,7 @@ from legible.errors import LegibleError
 from legible.evaluation import Reference, References, compare_references
 from legible.evaluation.references import plain_references
 from legible.files import DamagedFileError, read_json, write_json
-from legible.play import STAGES, Experiences, Known, check_policy, on_rows
+from legible.play import STAGES, Known, check_policy, on_rows
 from legible.policies import Policy, with_choices
 from legible.rules import gerund
 from legible.study.fingerprint import fingerprint_of, is_same_behaviour
@@ -60,15 +60,11 @@ def _plain_references(study: Study) -> tuple[list[Reference], str]:
     space = study.space
     names = [space.action_names[group.choices] for group in space.groups]
     gerunds = [gerund(action.label) for action in space.actions]
-    most = study.settings.references.most_constants
-    return plain_references(names, most, _typical_choices(study.experiences), gerunds)
-
-
-def _typical_choices(experiences: Experiences) -> list[int]:
-    """For every group of choices the one that the policy takes most often."""
-    space, chosen = experiences.space, experiences.actions.reshape(len(experiences), -1)
+    # For every group of choices the one that the policy takes most often.
+    chosen = study.experiences.actions.reshape(len(study.experiences), -1)
     counts = [np.bincount(chosen[:, g], minlength=len(space.actions)) for g in range(len(space.groups))]
-    return [int(np.argmax(count)) for count in counts]
+    typical = [int(np.argmax(count)) for count in counts]
+    return plain_references(names, study.settings.references.most_constants, typical, gerunds)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from that with the settings of this study.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -246,7 +247,14 @@ class OtherRules:
 
     def rules(self) -> dict[str, tuple[Rule, ...]]:
         """The rules of every origin, by its name; those on regions that the policy never uses are left out."""
-        return {entry["name"]: _parsed(entry["rules"], self._study.space) for entry in self._entries()}
+        found = {}
+        for entry in self._entries():
+            rules = []
+            for text in entry["rules"]:
+                with suppress(RuleError):  # continuous actions have fewer regions where a policy never goes
+                    rules.append(parse_rule(text, self._study.space))
+            found[entry["name"]] = tuple(dict.fromkeys(rules))
+        return found
 
     def steps(self) -> dict[str, int]:
         """Environment steps that were played to mine rules, by the name of the origin."""
@@ -270,16 +278,6 @@ def read_others(path: Path, key: str) -> list[dict[str, Any]]:
     except (KeyError, TypeError) as error:
         raise DamagedFileError(f"{path}: is damaged ({error}); {_ADVICE}.") from error
     return found
-
-
-def _parsed(texts: Sequence[str], space: FeatureSpace) -> tuple[Rule, ...]:
-    found = []
-    for text in texts:
-        try:
-            found.append(parse_rule(text, space))
-        except RuleError:  # continuous actions have fewer regions where a policy never goes
-            continue
-    return tuple(dict.fromkeys(found))
 
 
 def keep_confirmed(study: Study, evaluation: Evaluation) -> None:

@@ -128,9 +128,9 @@ class KeptSearch:
 
     def _read_entry(self, entry: Any) -> tuple[RuleSet, MeasuredEffect]:
         try:
-            mean, error, p, changed, seeds, steps, *share = entry["shown"]
+            mean, error, p, changed, seeds, steps, share = entry["shown"]
             shown = MeasuredEffect(
-                float(mean), float(error), float(p), int(changed), int(seeds), int(steps), *map(float, share)
+                float(mean), float(error), float(p), int(changed), int(seeds), int(steps), float(share)
             )
             return RuleSet.from_dict(entry), shown
         except (LegibleError, AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -196,7 +196,9 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
     if study.learns_from_mistakes and study.has("mistakes"):
         steps["mistakes"] = study.mistakes.steps_played
     rows = []
-    for name in dict.fromkeys([*_names_of(study), *(name for verdict in verdicts for name in verdict.sources)]):
+    places = [others_name(origin.name) for origin in study.other_rules.origins]
+    names = [n for name in source_names(study.settings.sources) for n in (places if name == OTHERS else [name])]
+    for name in dict.fromkeys([*names, *(name for verdict in verdicts for name in verdict.sources)]):
         own = [verdict for verdict in verdicts if name in verdict.sources]
         rows.append(
             SourceRow(
@@ -214,9 +216,3 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
 def _cause(rule_set: RuleSet) -> object:
     """What a rule set is known by when a composition has left some of its rules out."""
     return rule_set.source or frozenset(rule_set.rules)
-
-
-def _names_of(study: Study) -> list[str]:
-    """The names of a study's sources, those of other policies and studies one by one."""
-    places = [others_name(origin.name) for origin in study.other_rules.origins]
-    return [n for name in source_names(study.settings.sources) for n in (places if name == OTHERS else [name])]

@@ -28,7 +28,6 @@ from legible.relations import generalise_all
 from legible.study.baselines import BASELINES, evaluate_baseline
 from legible.study.choices import cut_experiences
 from legible.study.collecting import collect_in_units
-from legible.study.explaining import MOST_EXPLAINED
 from legible.study.formats import RESULTS, makers_of
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
 from legible.study.intervals import intervals_for
@@ -39,6 +38,8 @@ from legible.study.sources import known_before_testing, sources_of
 
 if TYPE_CHECKING:
     from legible.study.study import Study
+
+MOST_EXPLAINED = 3
 
 
 def _save_result(study: Study, path: Path, result: Any) -> None:

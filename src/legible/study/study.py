@@ -13,36 +13,46 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from legible.engines import Engine, LocalProcesses
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, feature_map_of
+from legible.environments.domains import success_words
 from legible.evaluation import Evaluation, PlayedBlocks, References, Runner, play_on_same_seeds
 from legible.evaluation.units import Setup, usual_rows
-from legible.explanation import Conclusion, Deployment, Outlook, WeaknessExplanation, WeaknessGroup, group_weaknesses
-from legible.features import FeatureSpace
+from legible.explanation import (
+    Conclusion,
+    Deployment,
+    Outlook,
+    WeaknessExplanation,
+    WeaknessGroup,
+    conclude,
+    group_weaknesses,
+    is_repair,
+    look_ahead,
+    weigh_deployment,
+)
+from legible.features import FeatureSpace, cut_choices
 from legible.guidance import GuidedPolicy
 from legible.hypotheses import source_names
 from legible.improvement import Improvement
 from legible.mining import Mining
 from legible.mistakes import Mistakes
-from legible.play import Experiences, FoundWay, Known, copies_rows, environment_for, find_way, on_rows
-from legible.policies import Policy
+from legible.play import STAGES, Experiences, FoundWay, Known, copies_rows, environment_for, find_way, on_rows
+from legible.policies import Policy, with_choices
 from legible.relations import Generalisation, MetamorphicRelation, RelationsArgument, RelationsText
 from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import StudySettings
 from legible.study.baselines import BASELINES, check_baseline
-from legible.study.choices import player_of, read_relations
+from legible.study.choices import read_relations
 from legible.study.estimate import expected_episodes, settings_for
-from legible.study.explaining import conclude_study, leaves_rules_out, look_ahead_of, weigh_study
 from legible.study.folder import BEHAVIOUR, StudyFolder
-from legible.study.guided_file import guided_policy_of
 from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
 from legible.study.looking import look_at_environment
 from legible.study.references import OtherPolicies
 from legible.study.rules_from import OtherRules, find_origins
 from legible.study.running import NotDoneError, Progress, StageRunner, ignore_progress
-from legible.study.steps import STEPS
+from legible.study.steps import MOST_EXPLAINED, STEPS
 
 
 class Study:
@@ -142,7 +152,13 @@ class Study:
         self.engine = engine or LocalProcesses()
         self.progress = progress or ignore_progress
         self.settings = settings or settings_for(self.environment)
-        self._look_at_environment(names, features, relations)
+        limit = self.settings.time_limit or None
+        look = look_at_environment(
+            self.environment, self.policy, names, features, relations, engine=self.engine, time_limit=limit
+        )
+        self.environment, self.fingerprint = look.environment, look.fingerprint
+        self.given_space, self.names = look.space, look.names
+        self.relation_texts, self.relations_left_out = look.relations.texts, look.relations.left_out
         self.rule_texts, self._veto_texts = self._texts_of(rules), self._texts_of(veto)
         others = find_origins(self, rules_from, typed=typed)
         self._folder = StudyFolder(folder)
@@ -221,17 +237,6 @@ class Study:
 
     # --- What makes the study ----------------------------------------------------------------------------------------
 
-    def _look_at_environment(
-        self, names: str | Path | FeatureSpace | None, features: str | None, relations: RelationsArgument
-    ) -> None:
-        limit = self.settings.time_limit or None
-        look = look_at_environment(
-            self.environment, self.policy, names, features, relations, engine=self.engine, time_limit=limit
-        )
-        self.environment, self.fingerprint = look.environment, look.fingerprint
-        self.given_space, self.names = look.space, look.names
-        self.relation_texts, self.relations_left_out = look.relations.texts, look.relations.left_out
-
     def _texts_of(self, rules: Sequence[str | Rule]) -> tuple[str, ...]:
         space = self.given_space
         return tuple((parse_rule(rule, space) if isinstance(rule, str) else rule).text(space) for rule in rules)
@@ -282,9 +287,13 @@ class Study:
         return self._folder.lock()
 
     def player(self) -> Policy:
-        """Return the policy as one that scores all choices."""
-        policy = on_rows(self.policy, self.environment)
-        return player_of(policy, self.given_space, self.folder / "experiences.npz", lambda: self.space)
+        """Return the policy as one that scores all choices.
+
+        Until its experiences are there, continuous actions are cut into equal pieces: it plays the same, whatever the
+        cuts.
+        """
+        space = self.space if (self.folder / "experiences.npz").exists() else cut_choices(self.given_space)
+        return with_choices(on_rows(self.policy, self.environment), space)
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
         """Return what units of work share: policy, environment, and what they are guided with."""
@@ -325,7 +334,15 @@ class Study:
 
     def guided_policy(self, seed: int = 0) -> GuidedPolicy:
         """Return the policy with the composition that `improve` found; without any rule where none helped."""
-        return guided_policy_of(self, self.improvement.composition, seed)
+        return GuidedPolicy(
+            self.policy,
+            self.improvement.composition,
+            self.space,
+            precedence=self.settings.play.precedence,
+            enforce=self.settings.play.enforce,
+            seed=seed,
+            features=feature_map_of(self.environment),
+        )
 
     # --- Steps -------------------------------------------------------------------------------------------------------
 
@@ -381,36 +398,30 @@ class Study:
 
     def collect(self) -> Experiences:
         """Let the policy play, and keep what it saw and did."""
-        found: Experiences = self.do("experiences")
-        return found
+        return cast("Experiences", self.do("experiences"))
 
     @property
     def experiences(self) -> Experiences:
         """What the policy saw and did."""
-        found: Experiences = self.read("experiences")
-        return found
+        return cast("Experiences", self.read("experiences"))
 
     def mine(self) -> Mining:
         """Step 1: mine rules from what the policy does; collects experiences first."""
-        found: Mining = self.do("mining")
-        return found
+        return cast("Mining", self.do("mining"))
 
     @property
     def mining(self) -> Mining:
         """Step 1: the mined rules."""
-        found: Mining = self.read("mining")
-        return found
+        return cast("Mining", self.read("mining"))
 
     def generalise(self) -> tuple[Generalisation, ...]:
         """Step 2: generalise every mined rule and every rule of the user's; mines rules first."""
-        found: tuple[Generalisation, ...] = self.do("generalisations")
-        return found
+        return cast("tuple[Generalisation, ...]", self.do("generalisations"))
 
     @property
     def generalisations(self) -> tuple[Generalisation, ...]:
         """Step 2: every mined rule and every rule of the user's, with all that it generalises to."""
-        found: tuple[Generalisation, ...] = self.read("generalisations")
-        return found
+        return cast("tuple[Generalisation, ...]", self.read("generalisations"))
 
     @property
     def rule_sets(self) -> tuple[RuleSet, ...]:
@@ -419,25 +430,21 @@ class Study:
 
     def evaluate(self) -> Evaluation:
         """Step 3: guide the policy with every rule set and compare returns; generalises first."""
-        found: Evaluation = self.do("evaluation")
-        return found
+        return cast("Evaluation", self.do("evaluation"))
 
     @property
     def evaluation(self) -> Evaluation:
         """Step 3: the verdicts on all rule sets."""
-        found: Evaluation = self.read("evaluation")
-        return found
+        return cast("Evaluation", self.read("evaluation"))
 
     def improve(self) -> Improvement:
         """Algorithm 2: compose the rule sets that help, and measure the guided policy on fresh seeds."""
-        found: Improvement = self.do("improvement")
-        return found
+        return cast("Improvement", self.do("improvement"))
 
     @property
     def improvement(self) -> Improvement:
         """Algorithm 2: the composition, and what it is worth on fresh seeds."""
-        found: Improvement = self.read("improvement")
-        return found
+        return cast("Improvement", self.read("improvement"))
 
     def play_references(self, others: Mapping[str, str | Path | Policy] | None = None) -> References:
         """Compare the policy and the guided policy with random play, constant choices and other policies.
@@ -453,14 +460,12 @@ class Study:
                 self.others.add(others)
                 (self.folder / STEPS["references"].file).unlink(missing_ok=True)
             self._results.pop("references", None)
-        found: References = self.do("references")
-        return found
+        return cast("References", self.do("references"))
 
     @property
     def references(self) -> References:
         """How random play, constant choices and other policies do, compared with the policy and the guided policy."""
-        found: References = self.read("references")
-        return found
+        return cast("References", self.read("references"))
 
     @property
     def other_policies(self) -> dict[str, str]:
@@ -469,37 +474,31 @@ class Study:
 
     def explain(self) -> tuple[WeaknessExplanation, ...]:
         """Put the most telling weaknesses into words, with what each of their rules adds (see `leaves_rules_out`)."""
-        found: tuple[WeaknessExplanation, ...] = self.do("explanations")
-        return found
+        return cast("tuple[WeaknessExplanation, ...]", self.do("explanations"))
 
     @property
     def explanations(self) -> tuple[WeaknessExplanation, ...]:
         """The most telling weaknesses in words."""
-        found: tuple[WeaknessExplanation, ...] = self.read("explanations")
-        return found
+        return cast("tuple[WeaknessExplanation, ...]", self.read("explanations"))
 
     def find_mistakes(self) -> Mistakes:
         """Look for single decisions in which another choice is better beyond doubt; independent of all other steps."""
-        found: Mistakes = self.do("mistakes")
-        return found
+        return cast("Mistakes", self.do("mistakes"))
 
     @property
     def mistakes(self) -> Mistakes:
         """Single decisions in which another choice is better beyond doubt."""
-        found: Mistakes = self.read("mistakes")
-        return found
+        return cast("Mistakes", self.read("mistakes"))
 
     @property
     def decisions(self) -> Experiences:
         """The recorded episodes whose decisions were looked at."""
-        found: Experiences = self.read("decisions")
-        return found
+        return cast("Experiences", self.read("decisions"))
 
     def play_baseline(self, kind: str) -> Evaluation:
         """Evaluate one of the paper's baselines: "block" or "enforce" (random testing), or "rules" (random rules)."""
         check_baseline(kind)
-        found: Evaluation = self.do(f"baseline {kind}")
-        return found
+        return cast("Evaluation", self.do(f"baseline {kind}"))
 
     @property
     def baselines(self) -> dict[str, Evaluation]:
@@ -515,20 +514,45 @@ class Study:
 
     @property
     def leaves_rules_out(self) -> bool:
-        """Whether explanations play rule sets without each of their rules."""
-        return leaves_rules_out(self)
+        """Whether explanations play rule sets without each of their rules: unless that takes longer than evaluating.
+
+        Rule sets of environments with many exchangeable things, such as vehicles, are large.
+        """
+        evaluation = self.evaluation
+        rules = sum(len(group.front.rule_set) for group in self.weaknesses[:MOST_EXPLAINED])
+        known = Known(len(evaluation.verdicts), len(evaluation.weaknesses))
+        most = sum(STAGES[name].episodes(self.settings, known) for name in ("screening", "racing"))
+        return rules * (evaluation.settings.confirmation_episodes or evaluation.settings.episodes) <= most
 
     @property
     def conclusion(self) -> Conclusion:
         """The whole study in a few sentences; composition and references must be known."""
-        return conclude_study(self)
+        solved = self.environment.solved_from
+        return conclude(self.evaluation, self.improvement, self.references, self.weaknesses, solved)
 
     @property
     def deployment(self) -> Deployment:
         """What a person wants to know before the guided policy is used."""
-        return weigh_study(self)
+        return weigh_deployment(
+            self.improvement,
+            environment=self.environment.name,
+            play=self.settings.play,
+            success=success_words(self.environment),
+            solved=self.environment.solved_from,
+        )
 
     @property
     def outlook(self) -> Outlook | None:
         """What could have been seen where nothing is confirmed, and what to try next; None where guidance helps."""
-        return look_ahead_of(self)
+        if is_repair(self.improvement, self.references):
+            return None
+        best = self.references.best_plain
+        return look_ahead(
+            self.evaluation,
+            self.settings,
+            has_relations=bool(self.relations),
+            has_mistakes=self.has("mistakes"),
+            folder=str(self.folder),
+            is_bad=self.conclusion.is_bad,
+            better=best.words if best is not None and best.beats_policy else "",
+        )

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,49 +51,18 @@ with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"
     from stable_baselines3.common.running_mean_std import RunningMeanStd
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
-_DQN_NAMES = (
-    "learning_rate",
-    "buffer_size",
-    "learning_starts",
-    "batch_size",
-    "gamma",
-    "train_freq",
-    "gradient_steps",
-    "target_update_interval",
-    "exploration_fraction",
-    "exploration_initial_eps",
-    "exploration_final_eps",
-    "max_grad_norm",
-)
-_PPO_NAMES = (
-    "learning_rate",
-    "n_steps",
-    "batch_size",
-    "n_epochs",
-    "gamma",
-    "gae_lambda",
-    "clip_range",
-    "ent_coef",
-    "vf_coef",
-    "max_grad_norm",
-)
-_OFF_POLICY_NAMES = (
-    "learning_rate",
-    "buffer_size",
-    "learning_starts",
-    "batch_size",
-    "tau",
-    "gamma",
-    "train_freq",
-    "gradient_steps",
-)
+# Settings that are no arguments of models: they shape networks, environments and noise.
+_OTHERS = {"hidden", "n_envs", "log_std_init", "activation", "ortho_init", "action_noise", "correlated_noise"}
 # By the class of the settings: what is trained, and the names of its arguments.
 _KINDS: dict[type[AnySettings], tuple[type[Model], tuple[str, ...]]] = {
-    DqnSettings: (DQN, _DQN_NAMES),
-    PpoSettings: (PPO, _PPO_NAMES),
-    ContinuousPpoSettings: (PPO, (*_PPO_NAMES, "use_sde", "sde_sample_freq")),
-    SacSettings: (SAC, (*_OFF_POLICY_NAMES, "ent_coef", "use_sde")),
-    Td3Settings: (TD3, (*_OFF_POLICY_NAMES, "policy_delay", "target_policy_noise", "target_noise_clip")),
+    settings: (model, tuple(field.name for field in dataclasses.fields(settings) if field.name not in _OTHERS))
+    for settings, model in (
+        (DqnSettings, DQN),
+        (PpoSettings, PPO),
+        (ContinuousPpoSettings, PPO),
+        (SacSettings, SAC),
+        (Td3Settings, TD3),
+    )
 }
 ARGUMENT_NAMES: dict[Algorithm, tuple[type[Any], tuple[str, ...]]] = {
     "dqn": _KINDS[DqnSettings],
@@ -222,7 +191,11 @@ def train(
     """
     spec = env if isinstance(env, EnvironmentSpec) else EnvironmentSpec(env)
     if start is not None:
-        start = start if isinstance(start, StartingPoint) else read_start(_named(start), algo)
+        start = (
+            start
+            if isinstance(start, StartingPoint)
+            else read_start(Path(start) if isinstance(start, os.PathLike) else start, algo)
+        )
         if start.had_rules and rules is None:
             raise TrainingError(
                 f"{start.name}: is a guided policy. Give its rules as well (--rules {start.name}), or begin with the "
@@ -232,7 +205,8 @@ def train(
     algo, continuous = choose_algorithm(spec, algo)
     plan = _preset_with(preset(spec.name, algo, continuous=continuous), algo, steps, settings, reward_scale, long=long)
     guidance = None if rules is None else (rules, rule_settings or RuleSettings())
-    stem = _stem(out)
+    path = Path(out)
+    stem = path.with_suffix("") if path.suffix in (".zip", ".safetensors") else path
     stem.parent.mkdir(parents=True, exist_ok=True)
     environments = _environments(spec, plan, start)
     try:
@@ -257,10 +231,6 @@ def train(
         environments.close()
     checkpoint.remove()
     return trained
-
-
-def _named(start: str | os.PathLike[str] | Policy) -> str | Path | Policy:
-    return Path(start) if isinstance(start, os.PathLike) else start
 
 
 def _beginning(start: StartingPoint | None, guidance: tuple[TrainingRules, RuleSettings] | None) -> dict[str, Any]:
@@ -295,14 +265,9 @@ def choose_algorithm(spec: EnvironmentSpec, algo: Algorithm | None) -> tuple[Alg
             "MultiBinary and Box can be trained, and a wrapper can turn others into one of them (--wrap)."
         )
     if algo is not None and algo not in fitting:
-        raise TrainingError(
-            f"{spec.name}: {algo} cannot train on the actions {space}; use {_one_of(fitting)} (--algo)."
-        )
+        names = " or ".join(filter(None, (", ".join(fitting[:-1]), fitting[-1])))
+        raise TrainingError(f"{spec.name}: {algo} cannot train on the actions {space}; use {names} (--algo).")
     return algo or fitting[0], isinstance(space, spaces.Box)
-
-
-def _one_of(names: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _preset_with(
@@ -327,11 +292,6 @@ def _preset_with(
             raise TrainingError(f"a training takes at least one step, got {steps}.")
         plan = dataclasses.replace(plan, total_steps=steps)
     return plan if reward_scale is None else dataclasses.replace(plan, reward_scale=reward_scale)
-
-
-def _stem(out: str | os.PathLike[str]) -> Path:
-    path = Path(out)
-    return path.with_suffix("") if path.suffix in (".zip", ".safetensors") else path
 
 
 def _environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint | None) -> VecEnv:

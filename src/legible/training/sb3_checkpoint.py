@@ -45,12 +45,16 @@ class Checkpoint:
             arrays = {name: getattr(buffer, name)[:filled] for name in _REPLAY}
             np.savez(self._folder / f"{number}.npz", pos=buffer.pos, full=buffer.full, **arrays)
         counters = {name: getattr(model, name) for name in _COUNTERS if hasattr(model, name)}
+        weight = model.log_ent_coef if isinstance(model, SAC) else None
         document = {
             "file": number,
             "training": self._description,
             "counters": counters,
-            "entropy": _entropy_weight(model),
-            "statistics": {name: _as_json(found) for name, found in _statistics(model).items()},
+            "entropy": None if weight is None else float(weight.detach()),
+            "statistics": {
+                name: {"mean": found.mean.tolist(), "var": found.var.tolist(), "count": float(found.count)}
+                for name, found in _statistics(model).items()
+            },
         }
         part = self._folder / "checkpoint.json.part"
         part.write_text(json.dumps(document))
@@ -85,10 +89,15 @@ class Checkpoint:
             model.set_parameters(str(zip_file), device=model.device)
             buffer = _replay_buffer(model)
             if buffer is not None:
-                _fill(buffer, arrays_file)
+                with np.load(arrays_file) as arrays:
+                    for name in _REPLAY:
+                        getattr(buffer, name)[: len(arrays[name])] = arrays[name]
+                    buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
             set_entropy_weight(model, document.get("entropy"))
             for name, found in _statistics(model).items():
-                _set_statistics(found, document["statistics"][name])
+                kept = document["statistics"][name]
+                found.mean, found.var = (np.array(kept[part], np.float64) for part in ("mean", "var"))
+                found.count = float(kept["count"])
         except Exception as error:  # what a damaged file raises depends on where the damage is
             raise self._damaged(zip_file, error) from error
         for name, value in counters.items():
@@ -110,19 +119,6 @@ def _replay_buffer(model: Model) -> ReplayBuffer | None:
     return None if isinstance(model, PPO) else model.replay_buffer
 
 
-def _fill(buffer: ReplayBuffer, arrays_file: Path) -> None:
-    with np.load(arrays_file) as arrays:
-        for name in _REPLAY:
-            getattr(buffer, name)[: len(arrays[name])] = arrays[name]
-        buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
-
-
-def _entropy_weight(model: Model) -> float | None:
-    """The logarithm of the weight that SAC gives to the entropy, where it learns it; no parameter of a network."""
-    weight = model.log_ent_coef if isinstance(model, SAC) else None
-    return None if weight is None else float(weight.detach())
-
-
 def set_entropy_weight(model: Model, weight: float | None) -> None:
     """Set it, where there is one and it is known."""
     if isinstance(model, SAC) and model.log_ent_coef is not None and weight is not None:
@@ -137,13 +133,3 @@ def _statistics(model: Model) -> dict[str, RunningMeanStd]:
         return {}
     assert isinstance(wrapper.obs_rms, RunningMeanStd)
     return {"observations": wrapper.obs_rms, "returns": wrapper.ret_rms}
-
-
-def _as_json(statistics: RunningMeanStd) -> dict[str, Any]:
-    return {"mean": statistics.mean.tolist(), "var": statistics.var.tolist(), "count": float(statistics.count)}
-
-
-def _set_statistics(statistics: RunningMeanStd, written: dict[str, Any]) -> None:
-    statistics.mean = np.array(written["mean"], np.float64)
-    statistics.var = np.array(written["var"], np.float64)
-    statistics.count = float(written["count"])

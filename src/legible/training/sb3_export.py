@@ -98,18 +98,13 @@ def _model_of(policy: Policy) -> Model:
     )
     start.fill(model.policy)
     if isinstance(policy, ActorPolicy):
-        _check_same_actions(model, policy)
+        space = copy.deepcopy(policy.observation_space)
+        space.seed(0)
+        states = np.stack([np.asarray(space.sample()) for _ in range(_COMPARED)])
+        theirs, _ = model.predict(states, deterministic=True)
+        if not np.allclose(theirs, policy.predict(states)[0], rtol=1e-4, atol=1e-5):
+            raise TrainingError("the policy: Stable-Baselines3 has no network that does what this one does.")
     return model
-
-
-def _check_same_actions(model: Model, policy: ActorPolicy) -> None:
-    """Raise unless a model does what a policy does, in states that are drawn from its space."""
-    space = copy.deepcopy(policy.observation_space)
-    space.seed(0)
-    states = np.stack([np.asarray(space.sample()) for _ in range(_COMPARED)])
-    theirs, _ = model.predict(states, deterministic=True)
-    if not np.allclose(theirs, policy.predict(states)[0], rtol=1e-4, atol=1e-5):
-        raise TrainingError("the policy: Stable-Baselines3 has no network that does what this one does.")
 
 
 def _known_hyperparameters(metadata: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

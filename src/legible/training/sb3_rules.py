@@ -83,7 +83,11 @@ def guide_model(model: Model, rules: TrainingRules, settings: RuleSettings, tota
     """Let rules guide a model, made of a `guided_class`, while it learns."""
     own = ModelRules(model, rules, settings, total_steps)
     if isinstance(model, PPO):
-        _check_logits(model)
+        if not isinstance(model.action_space, spaces.Discrete | spaces.MultiDiscrete):
+            raise TrainingError(
+                f"ppo cannot train with rules on the actions {model.action_space}: moving what it draws would make it "
+                "learn from actions that are not its own. Use sac or td3 (--algo), or leave the rules out."
+            )
         PolicyGuide(model, own)
         return
     assert isinstance(model, ActsByRules)
@@ -99,15 +103,6 @@ def guide_model(model: Model, rules: TrainingRules, settings: RuleSettings, tota
         )
         model.replay_buffer = buffer
         _hold_rules(model, own, buffer)
-
-
-def _check_logits(model: PPO) -> None:
-    if isinstance(model.action_space, spaces.Discrete | spaces.MultiDiscrete):
-        return
-    raise TrainingError(
-        f"ppo cannot train with rules on the actions {model.action_space}: moving what it draws would make it learn "
-        "from actions that are not its own. Use sac or td3 (--algo), or leave the rules out."
-    )
 
 
 # --- Acting by rules: DQN, SAC, TD3 ----------------------------------------------------------------------------------

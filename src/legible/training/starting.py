@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,7 @@ def read_start(
         raise TrainingError(f"{name}: is a policy of {own}, and {algorithm} cannot begin with its network.")
     full = _zip_tensors(source, policy, own)
     tensors = full or _named_tensors(policy, own, name)
+    critics = {match[1] for key in tensors if (match := re.match(r"critic\.qf(\d+)\.", key))}
     return StartingPoint(
         name,
         policy,
@@ -143,7 +144,7 @@ def read_start(
         {
             "net_arch": _widths(tensors, own, name),
             "activation_fn": activation_class_of(policy, name),
-            **_n_critics(tensors),
+            **({"n_critics": len(critics)} if critics else {}),
         },
         has_critic=own == "dqn" or bool(full),
         use_sde=any(key.endswith("log_std") and tensor.ndim == 2 for key, tensor in tensors.items()),
@@ -172,7 +173,7 @@ def _algorithm_of(policy: Policy, name: str) -> Algorithm:
         return "dqn" if policy.kind == "values" else "ppo"
     if not isinstance(policy, ActorPolicy):
         raise TrainingError(
-            f"{name}: is no feed-forward network that training could go on with, but {_a_kind(policy)}."
+            f"{name}: is no feed-forward network that training could go on with, but a {type(policy).__name__}."
         )
     if policy.recurrent or not isinstance(policy.extractor, Flatten):
         what = "remembers earlier observations" if policy.recurrent else "reads pictures or dictionaries"
@@ -185,10 +186,6 @@ def _algorithm_of(policy: Policy, name: str) -> Algorithm:
         case Certain():
             return "td3"
     raise TrainingError(f"{name}: training cannot go on with a network whose actions are {policy.action_space}.")
-
-
-def _a_kind(policy: Policy) -> str:
-    return f"a {type(policy).__name__}"
 
 
 def activation_class_of(policy: Policy, name: str) -> type[nn.Module]:
@@ -316,8 +313,3 @@ def _outputs(tensors: Mapping[str, Tensor], prefix: str, name: str) -> list[int]
     if sorted(found) != [2 * place for place in range(len(found))]:
         raise TrainingError(f"{name}: {prefix} is more than layers with activations between them.")
     return [found[place] for place in sorted(found)]
-
-
-def _n_critics(tensors: Iterable[str]) -> dict[str, int]:
-    found = {match[1] for key in tensors if (match := re.match(r"critic\.qf(\d+)\.", key))}
-    return {"n_critics": len(found)} if found else {}
