@@ -147,11 +147,9 @@ def read_policy_file(path: Path, *, activation: Activation | None = None) -> Net
     tensors, document = _read(path)
     try:
         with naming(path):
-            return (
-                _actor_of(path, tensors, document)
-                if "actor" in document
-                else _network_of(path, tensors, document, activation)
-            )
+            if "actor" in document:
+                return _actor_of(path, tensors, document)
+            return _network_of(path, tensors, document, activation)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise PolicyError(
             f"{path}: its description is incomplete or malformed ({type(error).__name__}: {str(error)[:200]})"

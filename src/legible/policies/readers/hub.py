@@ -30,8 +30,7 @@ def is_own(source: Any) -> bool:
 def read(source: str, options: LoadOptions) -> Policy:
     """Fetch a policy, with what belongs to it, and read it."""
     path = fetch(source)
-    reader = find_reader(path)
-    return reader.read(path, options)
+    return find_reader(path).read(path, options)
 
 
 def fetch(source: str) -> Path:
