@@ -49,7 +49,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "legible/play/episodes.py": ("tests/play/test_episodes.py", "tests/play/test_choosing.py"),
     "legible/play/experiences.py": ("tests/play/test_experiences.py", "tests/test_data_frames.py"),
     "legible/play/failures.py": ("tests/evaluation/test_failures.py", "tests/evaluation/test_racing.py"),
-    "legible/play/runner.py": ("tests/study/test_failures.py", "tests/mistakes"),
+    "legible/play/runner.py": ("tests/play/test_runner.py", "tests/study/test_failures.py"),
     "legible/mining/importance.py": (
         "tests/mining/test_lime.py",
         "tests/mining/test_mining.py",
