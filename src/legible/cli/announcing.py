@@ -13,7 +13,6 @@ from legible.formatting import duration, number
 if TYPE_CHECKING:
     from legible.cli.choice import StudyChoice
     from legible.study import Study
-    from legible.study.estimate import Rate
 
 # Runs that take longer are announced.
 WORTH_AN_ESTIMATE = 5.0
@@ -45,15 +44,12 @@ def announce(study: Study, choice: StudyChoice, *, without: tuple[str, ...] = ()
     if left.seconds > WORTH_AN_ESTIMATE:
         total = number(sum(left.episodes.values()))
         more = ", and those that are searched" if left.episodes.get("search") else ""
+        doubt = "less where little is found" if rate.is_varied else "more where something is found"
         say(
             f"{len(study.rule_sets)} rule sets to test, each a mined rule with what it becomes in related situations"
-            f"{more}: {total} episodes, about {duration(left.seconds)}, {_doubt(rate)}."
+            f"{more}: {total} episodes, about {duration(left.seconds)}, {doubt}."
         )
     if "mistakes" not in without and study.looks_for_mistakes() and not study.has("mistakes"):
         steps = study.settings.mistakes.steps
         seconds = steps / (rate.steps * left.workers)
         say(f"Single decisions take up to {number(steps)} steps more, about {duration(seconds)} (--mistakes.steps).")
-
-
-def _doubt(rate: Rate) -> str:
-    return "less where little is found" if rate.is_varied else "more where something is found"

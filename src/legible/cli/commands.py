@@ -89,14 +89,11 @@ def _run() -> int:
         say("Stopped. What was finished is kept; give the same command again to go on.")
         return STOPPED
     except click.ClickException as error:  # a mistake in the words themselves
-        complain(f"{error.format_message()} ('{_command_of(error)} --help' shows how it is used.)")
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        command = context.command_path if context is not None else "legible"
+        complain(f"{error.format_message()} ('{command} --help' shows how it is used.)")
         return error.exit_code
     return result if isinstance(result, int) else 0
-
-
-def _command_of(error: click.ClickException) -> str:
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    return context.command_path if context is not None else "legible"
 
 
 def _show_where(words: list[str]) -> None:

@@ -238,26 +238,20 @@ def report(choice: StudyChoice, html: Path | None, watch: tuple[int, ...], other
     """Write the report: one HTML file that needs nothing else. Steps that are missing are done first."""
     from legible.report import write_report  # noqa: PLC0415
 
-    choice, path = _report_path(choice, html)
+    if choice.is_folder and choice.out is not None:  # the study has its folder, so that this can only be the report's
+        if html is not None:
+            raise LegibleError("--html and --out both say where the report goes; give one of them.")
+        html = choice.out if choice.out.suffix == ".html" else choice.out / "report.html"
+        choice = replace(choice, out=None)
     if choice.is_folder and choice.seed is not None:  # the study has its seed, so that this can only be one to watch
         watch, choice = (choice.seed, *watch), replace(choice, seed=None)
     with working(choice) as study:
         announce(study, choice, without=("mistakes",))
-        path = write_report(study, path, others=others(other), watch=watch)
+        path = write_report(study, html, others=others(other), watch=watch)
     if choice.as_json:
         print_json({**about(study), "report": path})
         return
     out().print(f"Report: {path}", soft_wrap=True, markup=False)
-
-
-def _report_path(choice: StudyChoice, html: Path | None) -> tuple[StudyChoice, Path | None]:
-    """Where the report goes: a study that exists has its folder, so that ``--out`` can only mean the report."""
-    if not choice.is_folder or choice.out is None:
-        return choice, html
-    if html is not None:
-        raise LegibleError("--html and --out both say where the report goes; give one of them.")
-    path = choice.out if choice.out.suffix == ".html" else choice.out / "report.html"
-    return replace(choice, out=None), path
 
 
 @click.command

@@ -134,7 +134,10 @@ def summarise_knowledge(
     if len(names) < 2:
         return ""
     by_action = {action: _pooled([k for k in knowledge if k.rule.action == action]) for action in names}
-    usual = _usual(knowledge, by_action, rule_set)
+    # What the others are compared with: the mined rule itself, else the action that is kept to best.
+    own = [k for k in knowledge if k.rule == representative_rule(rule_set) and k.status != "unseen"]
+    seen = [k for k in by_action.values() if k.status != "unseen"]
+    usual = own[0] if own else max(seen, key=lambda k: k.kept, default=None)
     if usual is None:
         return ""
     grades = _grades(by_action, usual, alpha)
@@ -144,8 +147,8 @@ def summarise_knowledge(
     for grade, phrase in (_KNOWN_PHRASES if usual.status == "known" else _KEPT_PHRASES).items():
         told = [
             names[action] if grade == "unseen" else f"{names[action]} (kept in {percent(by_action[action].kept)})"
-            for action, own in grades.items()
-            if own == grade
+            for action, found in grades.items()
+            if found == grade
         ]
         if told:
             parts.append(f"{phrase} {join_words(told)}")
@@ -162,13 +165,6 @@ def _pooled(found: Sequence[Knowledge]) -> Knowledge:
     # The states of several rules overlap, so their errors are added up and not averaged out.
     error = sum(k.error * k.triggered for k in seen) / count
     return Knowledge(found[0].rule, count, kept, "known" if count >= MIN_STATES else "unseen", error)
-
-
-def _usual(knowledge: Sequence[Knowledge], by_action: Mapping[int, Knowledge], rule_set: RuleSet) -> Knowledge | None:
-    """What the others are compared with: the mined rule itself, else the action that is kept to best."""
-    own = [k for k in knowledge if k.rule == representative_rule(rule_set) and k.status != "unseen"]
-    seen = [k for k in by_action.values() if k.status != "unseen"]
-    return own[0] if own else max(seen, key=lambda k: k.kept, default=None)
 
 
 def _grades(by_action: Mapping[int, Knowledge], usual: Knowledge, alpha: float) -> dict[int, _Grade]:

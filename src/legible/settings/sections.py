@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from legible.settings.values import SettingsError, check_word
+from legible.settings.values import SettingsError, check_least, check_word
 
 Criterion = Literal["agreement", "purity"]
 Precedence = Literal["positive", "negative"]
@@ -152,9 +152,7 @@ class PlaySettings:
         return way
 
     def __post_init__(self) -> None:
-        for name in ("batch", "unit_episodes", "step_limit"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        check_least(self, batch=1, unit_episodes=1, step_limit=1)
         if not 0.0 <= self.epsilon <= 1.0:
             raise SettingsError(f"epsilon is a share between 0 and 1, got {self.epsilon}.")
         check_word(self, "precedence")
@@ -220,14 +218,7 @@ class EvaluationSettings:
 
     def __post_init__(self) -> None:
         check_word(self, "method")
-        for name, least in (
-            ("rung_changes", FEWEST_RUNG_CHANGES),
-            ("rungs", 1),
-            ("race_seeds", 2),
-            ("confirmation_seeds", 2),
-        ):
-            if getattr(self, name) < least:
-                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        check_least(self, rung_changes=FEWEST_RUNG_CHANGES, rungs=1, race_seeds=2, confirmation_seeds=2)
         if self.rungs > MOST_RUNGS:
             raise SettingsError(f"rungs must be at most {MOST_RUNGS}, got {self.rungs}: each is twice the one before.")
         if self.confirmation_changes != 0 and self.confirmation_changes < FEWEST_CHANGES:
@@ -262,9 +253,7 @@ class SearchSettings:
     states: Annotated[int, "Recorded states on which rule sets are judged before anything is played."] = 2000
 
     def __post_init__(self) -> None:
-        for name, least in (("budget", 0), ("beam", 1), ("proposed", 1), ("most_conditions", 1), ("states", 1)):
-            if getattr(self, name) < least:
-                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        check_least(self, budget=0, beam=1, proposed=1, most_conditions=1, states=1)
         if self.most_conditions > 4:
             raise SettingsError(f"most_conditions must be at most 4, got {self.most_conditions}.")
         if not 0.0 <= self.least_changed < self.most_changed <= 1.0:
@@ -310,9 +299,7 @@ class ImprovementSettings:
     ] = "mined"
 
     def __post_init__(self) -> None:
-        for name, least in (("episodes", 4), ("final_episodes", 2), ("beginnings", 1)):
-            if getattr(self, name) < least:
-                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        check_least(self, episodes=4, final_episodes=2, beginnings=1)
         if self.most_candidates < 0:
             raise SettingsError(f"most_candidates cannot be negative, got {self.most_candidates}.")
         if not 0.0 < self.most_changed <= 1.0:
@@ -342,9 +329,7 @@ class ReferenceSettings:
     def __post_init__(self) -> None:
         if self.episodes < 2:
             raise SettingsError(f"episodes must be at least 2 to compare returns, got {self.episodes}.")
-        for name in ("quoted", "most_constants"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        check_least(self, quoted=1, most_constants=1)
 
 
 @dataclass(frozen=True)
@@ -372,16 +357,13 @@ class MistakeSettings:
     final_rollouts: Annotated[int, "Rollouts that the quoted figures come from, and that chose nothing."] = 128
 
     def __post_init__(self) -> None:
-        for name, least in (("episodes", 1), ("decisions", 1), ("rollouts", 4), ("final_rollouts", 8)):
-            if getattr(self, name) < least:
-                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        check_least(self, episodes=1, decisions=1, rollouts=4, final_rollouts=8)
         for name in ("rollouts", "second_rollouts", "final_rollouts"):
             if not 2 <= getattr(self, name) <= MOST_ROLLOUTS:
                 raise SettingsError(f"{name} must lie in 2 … {MOST_ROLLOUTS}, got {getattr(self, name)}.")
         if self.decisions > MOST_DECISIONS:
             raise SettingsError(f"decisions must be at most {MOST_DECISIONS}, got {self.decisions}.")
-        if self.steps < 1:
-            raise SettingsError(f"steps must be at least 1, got {self.steps}.")
+        check_least(self, steps=1)
         check_word(self, "when")
 
 
@@ -412,10 +394,8 @@ class DistillationSettings:
     final_episodes: Annotated[int, "Episodes of the quoted figures, on fresh seeds."] = 2000
 
     def __post_init__(self) -> None:
-        least = {"check_episodes": 2, "final_episodes": 2}
-        for name in ("rounds", "patience", "episodes", "most_states", "steps", "batch", *least):
-            if getattr(self, name) < least.get(name, 1):
-                raise SettingsError(f"{name} must be at least {least.get(name, 1)}, got {getattr(self, name)}.")
+        check_least(self, rounds=1, patience=1, episodes=1, most_states=1, steps=1, batch=1)
+        check_least(self, check_episodes=2, final_episodes=2)
         if not 0.0 <= self.guided_share <= 1.0:
             raise SettingsError(f"guided_share is a share between 0 and 1, got {self.guided_share}.")
         for name in ("learning_rate", "changed_weight"):

@@ -1,7 +1,7 @@
 """Settings from plain data: names and types checked, words checked, TOML written.
 
 - `SettingsError`: a setting that is not there, or that has a value it cannot have.
-- `from_dict`, `merged`, `check_word`, `toml_value`: for any dataclass of annotated settings.
+- `from_dict`, `merged`, `check_word`, `check_least`, `toml_value`: for any dataclass of annotated settings.
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ def check_word(settings: Any, name: str) -> None:
     if value not in words:
         listed = " or ".join([", ".join(map(repr, words[:-1])), repr(words[-1])])
         raise SettingsError(f"{name} must be {listed}, got {value!r}.")
+
+
+def check_least(settings: Any, **least: int) -> None:
+    """Check that settings are not below the least that they may be."""
+    for name, number in least.items():
+        if getattr(settings, name) < number:
+            raise SettingsError(f"{name} must be at least {number}, got {getattr(settings, name)}.")
 
 
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

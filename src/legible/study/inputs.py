@@ -216,6 +216,11 @@ def read_inputs(
             f"{place.path}: its policy was an object in memory, which the folder cannot hold; only a program that "
             "has it can open the study."
         )
+    features = kept.get("features")
+    if features is not None and not isinstance(features, str):
+        raise DamagedFileError(f"{place / 'study.json'}: is damaged (features {features!r}); use another folder.")
+    if features is not None and is_named_code(features):  # it needs trust, as an environment's code does
+        refuse_named_code(EnvironmentSpec(features), str(place.path), trust=trust)
     settings = kept["settings"] | ({} if most_failed is None else {"most_failed": most_failed})
     return about["policy"], {
         "environment": environment,
@@ -227,22 +232,10 @@ def read_inputs(
         "seed": kept["seed"],
         "settings": StudySettings.from_dict(settings, str(place / "study.json")),
         "names": read_names(names) if names.exists() else None,
-        "features": _read_features(kept, place.path, trust=trust),
+        "features": features,
         "policy_options": None if own.exists() else about.get("policy options"),
         "typed": trust,
     }
-
-
-def _read_features(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> str | None:
-    """What rules see, as a folder says it; a function that it names needs trust, as an environment's code does."""
-    features = kept.get("features")
-    if features is None:
-        return None
-    if not isinstance(features, str):
-        raise DamagedFileError(f"{folder / 'study.json'}: is damaged (features {features!r}); use another folder.")
-    if is_named_code(features):
-        refuse_named_code(EnvironmentSpec(features), str(folder), trust=trust)
-    return features
 
 
 def names_to_keep(mapped: FeatureMap, names: str | Path | FeatureSpace | None) -> FeatureSpace | None:

@@ -15,6 +15,7 @@ import hashlib
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -209,18 +210,13 @@ def activation_class_of(policy: Policy, name: str) -> type[nn.Module]:
 def _class_of(wanted: Activation, name: str) -> type[nn.Module]:
     """The class of an activation without parameters of its own."""
     for found in vars(nn).values():
-        if isinstance(found, type) and issubclass(found, nn.Module) and _is_plain(found, wanted):
-            return found
+        if isinstance(found, type) and issubclass(found, nn.Module):
+            with suppress(LegibleError):  # not every module is an activation without parameters
+                if Activation.of(found) == wanted:
+                    return found
     raise TrainingError(
         f"{name}: the activation {wanted} has parameters of its own, which Stable-Baselines3 cannot have."
     )
-
-
-def _is_plain(module: type[nn.Module], wanted: Activation) -> bool:
-    try:
-        return Activation.of(module) == wanted
-    except LegibleError:
-        return False
 
 
 # --- Its weights -----------------------------------------------------------------------------------------------------
