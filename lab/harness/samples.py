@@ -26,7 +26,7 @@ import torch
 
 from lab.harness.small_study import make_study
 from lab.reproduction.records import load_record, save_record
-from legible.distillation.checkpoint import Checkpoint, SavedRound
+from legible.distillation.checkpoint import DistillationCheckpoint, SavedRound
 from legible.distillation.distil import write_network
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, FeatureMap
@@ -50,7 +50,7 @@ from legible.relations import load_relations
 from legible.rules import parse_rule
 from legible.settings import DistillationSettings, StudySettings
 from legible.study import STEPS, Study, UnitFiles
-from legible.study.folder import StudyFolder, read_names
+from legible.study.folder import StudyFolder, read_kept_names
 from legible.study.mending import _read_figures, read_mending
 from legible.study.references import OtherPolicies
 from legible.study.rules_from import FoundOrigins, Origin, OtherRules, _rules_in, read_others
@@ -293,7 +293,7 @@ def _mended_samples(folder: Path, study: Path) -> list[Sample]:
     write_network(load_policy(study / "policy.safetensors"), network)  # type: ignore[arg-type]
     figures = {"kept": 0.9, "steps": 1000, "differences": {"distilled": {"mean": {"low": 0.5}}}}
     write_json(network.with_suffix(".json"), figures, sha256_of(network))
-    checkpoint = Checkpoint(place / "distilling", "some key")
+    checkpoint = DistillationCheckpoint(place / "distilling", "some key")
     weights = [np.ones((2, 4), np.float32), np.zeros(2, np.float32)]
     checkpoint.save_round(1, SavedRound(weights, (weights, weights), np.arange(3.0), 0.9, 100))
     older = folder / "mended before"
@@ -332,7 +332,7 @@ def _other_policies(path: Path, key: str) -> Any:
 
 
 def _rounds(path: Path) -> Any:
-    (found,) = Checkpoint(path.parent, "some key").rounds()
+    (found,) = DistillationCheckpoint(path.parent, "some key").rounds()
     return found
 
 
@@ -349,7 +349,7 @@ def _cartpole_study(folder: Path) -> Path:
 def _names_of_study(path: Path) -> FeatureSpace:
     study = StudyFolder(path.parent)
     study.check_files(study.read())
-    return read_names(path)
+    return read_kept_names(path)
 
 
 def _open_study(path: Path) -> Any:

@@ -22,7 +22,7 @@ import steering_world
 from flawed_network import save_flawed_network
 from legible import GuidedPolicy, LegibleError, distil, load_policy
 from legible.distillation import distil_policy, write_network
-from legible.distillation.rounds import Learner
+from legible.distillation.rounds import StudentLearner
 from legible.distillation.teacher import Teacher
 from legible.engines import InProcess, LocalProcesses
 from legible.environments import EnvironmentSpec
@@ -83,7 +83,7 @@ def test_where_rules_change_nothing_values_stay_about_what_they_were(flawed) -> 
 
 def test_steps_shrink_within_a_round_and_begin_anew_in_the_next(flawed) -> None:
     settings = replace(SMALL, steps=4, learning_rate=1.0)
-    learner = Learner(Teacher(guided(flawed)), settings, 0, greedy=True)
+    learner = StudentLearner(Teacher(guided(flawed)), settings, 0, greedy=True)
     learner.see(np.eye(5, dtype=np.float32))
     rates: list[float] = []
     for number in (1, 2):

@@ -19,7 +19,7 @@ from legible.evaluation.figures import (
     figure_table,
     figures,
 )
-from legible.evaluation.objectives import Comparison, check_objectives
+from legible.evaluation.objectives import ComparisonOptions, check_objectives
 from legible.evaluation.statistics import Effect, paired
 from legible.evaluation.units import Setup, UnitResult
 from legible.improvement import improve
@@ -70,7 +70,7 @@ def episodes(returns, success=None, costs=None, changed=None) -> UnitResult:
     )
 
 
-COMPARISON = Comparison(invented_loss=0.0, resamples=2000, rng_seed=0)
+COMPARISON = ComparisonOptions(invented_loss=0.0, resamples=2000, rng_seed=0)
 
 
 def test_values_by_hand() -> None:
@@ -267,7 +267,7 @@ def test_what_objectives_need() -> None:
         found = find_objective(name)
         assert (found.rung_episodes, found.confirmation_episodes) == episodes
         assert (found.is_binary, found.less_is_better) == (name == "success", name == "cost")
-    assert Comparison(0.0, 100, 1).alpha == 0.05
+    assert ComparisonOptions(0.0, 100, 1).alpha == 0.05
 
 
 def test_no_loss_is_invented_unless_it_is_asked_for() -> None:

@@ -10,7 +10,7 @@ from legible.environments import EnvironmentSpec
 from legible.features import FeatureSpace
 from legible.hypotheses import MeasuredEffect
 from legible.hypotheses import ladder as laddering
-from legible.hypotheses.ladder import RUNGS, Candidate, Ladder, SeenStates, different
+from legible.hypotheses.ladder import RUNGS, Ladder, SearchCandidate, SeenStates, different
 from legible.hypotheses.responses import RecordedStates, respond
 from legible.play import collect
 from legible.policies import load_policy
@@ -20,12 +20,12 @@ GAP = FeatureSpace.of(["gap"], ["Brake", "Go"])
 SURE = 1e-9  # an error so small that effects are what they look like
 
 
-def candidate(*bits: int) -> Candidate:
+def candidate(*bits: int) -> SearchCandidate:
     rule_set = RuleSet((parse_rule("+Brake <- gap <= 5", GAP),))
-    return Candidate((((), ("+", 0)),), rule_set, np.packbits(np.array(bits, np.bool_)), 0.0)
+    return SearchCandidate((((), ("+", 0)),), rule_set, np.packbits(np.array(bits, np.bool_)), 0.0)
 
 
-def alone(place: int, of: int = 16) -> Candidate:
+def alone(place: int, of: int = 16) -> SearchCandidate:
     """One that changes a state of its own."""
     return candidate(*(i == place for i in range(of)))
 

@@ -9,7 +9,7 @@ import mirror_world
 from legible.environments import EnvironmentSpec
 from legible.features import deciles
 from legible.hypotheses import MeasuredEffect, SourceInput, Trial, searched
-from legible.hypotheses.ladder import RUNGS, Candidate, Ladder
+from legible.hypotheses.ladder import RUNGS, Ladder, SearchCandidate
 from legible.hypotheses.search import _Climb, rungs_for
 from legible.mining import Mining
 from legible.play import collect
@@ -22,10 +22,10 @@ SEEN = collect(POLICY, EnvironmentSpec("mirror_world:MirrorWorld"), 30, seed=0, 
 LENGTH = float(SEEN.lengths.mean())
 
 
-def candidates(count: int) -> list[Candidate]:
+def candidates(count: int) -> list[SearchCandidate]:
     """Each changes a state of its own."""
     states = np.packbits(np.eye(count, dtype=np.bool_), axis=1)
-    return [Candidate((((), ("+", 0)),), RuleSet(()), row, 0.0) for row in states]
+    return [SearchCandidate((((), ("+", 0)),), RuleSet(()), row, 0.0) for row in states]
 
 
 def trials_of(source: Generator[object, Sequence[MeasuredEffect], None], steps: Callable[[Trial], int]) -> list[Trial]:

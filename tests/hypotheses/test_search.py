@@ -17,10 +17,10 @@ from legible.hypotheses.ladder import (
     SAME_STATES_SHARE,
     UNSEEN_CHANGES,
     USUAL_EFFECT,
-    Candidate,
     Clause,
     Head,
     Ladder,
+    SearchCandidate,
     SeenStates,
 )
 from legible.hypotheses.responses import RecordedStates, respond
@@ -98,8 +98,8 @@ def test_negative_rules_first() -> None:
     assert respond(both, states, negative_first=True).changed.tolist() == [[False]]
 
 
-def candidate(*bits: int, head: Head = ("+", 0)) -> Candidate:
-    return Candidate((((), head),), rule_set("+Brake <- gap <= 5"), np.packbits(np.array(bits, np.bool_)), 0.0)
+def candidate(*bits: int, head: Head = ("+", 0)) -> SearchCandidate:
+    return SearchCandidate((((), head),), rule_set("+Brake <- gap <= 5"), np.packbits(np.array(bits, np.bool_)), 0.0)
 
 
 def test_candidates_that_do_nearly_the_same_are_seen_by_hand() -> None:

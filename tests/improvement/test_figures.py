@@ -12,7 +12,7 @@ from legible.features import FeatureSpace
 from legible.improvement import Improvement, improve
 from legible.improvement.check import _front, check_composition, front_candidates, non_dominated
 from legible.improvement.composed import CompositionStep, FrontPoint, share_changed
-from legible.improvement.forward import Candidate
+from legible.improvement.forward import CompositionCandidate
 from legible.improvement.trials import Play
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
@@ -146,4 +146,4 @@ def test_improvements_are_the_same_by_what_they_say_not_by_the_episodes_they_kep
     assert replace(found, chosen=chosen, final_blocks=blocks) == replace(found, chosen=chosen)
     made = Improvement((), RuleSet(()), (), chosen, found.effect, blocks, settings)
     assert (made.environment_steps, made.front, made.check) == (0, (), None)
-    assert not Candidate(rule_set(0), 1.0).is_fresh
+    assert not CompositionCandidate(rule_set(0), 1.0).is_fresh

@@ -24,11 +24,11 @@ from legible.improvement.forward import (
     MOST_TESTS,
     TESTED_BELOW_P,
     TRIED_AT_ONCE,
-    Candidate,
+    CompositionCandidate,
     Path,
 )
 from legible.improvement.judging import CompositionJudge
-from legible.improvement.trials import FIRST_PART, Play, SecondHalf, Trial, Trials, differ
+from legible.improvement.trials import FIRST_PART, CompositionTrial, Play, SecondHalf, Trials, differ
 from legible.rules import Condition, Rule, RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
 from played_blocks import result
@@ -131,24 +131,26 @@ def test_a_judge_halves_the_seeds_and_compares_in_standard_errors() -> None:
     assert judge.environment_steps == steps + LENGTH * 11
 
 
-def trial(*, z: float = 1.0, p: float = 0.1, changed: bool = True, whole: bool = True, changes: int = 1) -> Trial:
+def trial(
+    *, z: float = 1.0, p: float = 0.1, changed: bool = True, whole: bool = True, changes: int = 1
+) -> CompositionTrial:
     base = result([1.0, 2.0])
     pairs = Pairs(with_changes([2.0, 3.0], changes), base, np.array([False, changed]))
-    return Trial(rule_set(0), pairs, Standing(1.0, 1.0 / z if z else 1.0, z, p), whole)
+    return CompositionTrial(rule_set(0), pairs, Standing(1.0, 1.0 / z if z else 1.0, z, p), whole)
 
 
 def test_a_candidate_that_harms_or_changes_nothing_is_spent() -> None:
-    assert not Candidate(rule_set(0), 1.0).is_spent
+    assert not CompositionCandidate(rule_set(0), 1.0).is_spent
     with pytest.raises(ValueError, match="not tried"):
-        _ = Candidate(rule_set(0), 1.0).tried
+        _ = CompositionCandidate(rule_set(0), 1.0).tried
     for tried, spent in (
         (trial(), False),
         (trial(changed=False), True),
         (trial(z=-1.0), False),
         (trial(z=-1.01), True),
     ):
-        assert Candidate(rule_set(0), 1.0, tried).is_spent == spent
-    step = Candidate(rule_set(0), 1.0, trial(), Effect(1.0, 0.5, 0.0, 2.0, 0.01)).step(accepted=True)
+        assert CompositionCandidate(rule_set(0), 1.0, tried).is_spent == spent
+    step = CompositionCandidate(rule_set(0), 1.0, trial(), Effect(1.0, 0.5, 0.0, 2.0, 0.01)).step(accepted=True)
     assert (step.mean, step.accepted, step.changed, step.effect.p) == (2.5, True, 1 / LENGTH, 0.01)
 
 
@@ -164,7 +166,7 @@ def test_what_is_promising_by_hand() -> None:
         (trial(p=0.19, changes=5), True),
         (trial(p=0.19, changes=6), False),
     ):
-        assert path._is_promising(Candidate(rule_set(0), 1.0, tried)) == promising
+        assert path._is_promising(CompositionCandidate(rule_set(0), 1.0, tried)) == promising
 
 
 def test_the_numbers_of_the_selection() -> None:
@@ -228,7 +230,7 @@ def test_as_many_beginnings_as_are_asked_for_and_pass() -> None:
     for count, begun in ((1, [3]), (3, [3, 2, 1]), (9, [3, 2, 1, 0])):
         play, _ = play_of(draws)
         judge = CompositionJudge(play, ImprovementSettings(episodes=80))
-        candidates = [Candidate(rule_set(number), 10.0 - number) for number in range(5)]
+        candidates = [CompositionCandidate(rule_set(number), 10.0 - number) for number in range(5)]
         paths = Path(judge, judge.beginning, candidates, 5).beginnings(count)
         assert [path.rule_sets for path in paths] == [(rule_set(number),) for number in begun]
         assert all(len(path.results) == len(path.compositions) == len(path.steps) == 1 for path in paths)
@@ -245,7 +247,7 @@ def test_a_path_that_falls_behind_is_given_up() -> None:
         for number in numbers:
             together = made.rules | rule_set(number)
             (trial,) = made.trials.play_whole([together])
-            made.join(Candidate(rule_set(number), 1.0, trial))
+            made.join(CompositionCandidate(rule_set(number), 1.0, trial))
         return made
 
     assert not path(1)._is_behind([path(0)])  # the first step decides nothing

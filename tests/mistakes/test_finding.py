@@ -14,13 +14,13 @@ from legible.features import FeatureSpace
 from legible.files import DamagedFileError
 from legible.mistakes import (
     AS_IT_DID,
+    DecisionSearch,
     Estimated,
     Mistake,
     Mistakes,
     RolloutRunner,
     Rollouts,
     RolloutSetup,
-    Search,
     choose_decisions,
     describe_mistake,
     describe_mistakes,
@@ -54,11 +54,11 @@ def look(
     futures: Any = None,
     limit: int = 200,
     most_failed: float = 0.01,
-) -> tuple[Mistakes, Search, RolloutRunner]:
+) -> tuple[Mistakes, DecisionSearch, RolloutRunner]:
     """Look for mistakes of a policy in some decisions."""
     play = PlaySettings(batch=32, step_limit=limit)
     seen = collect(policy, spec, episodes, seed=0, batch=8, step_limit=limit)
-    search = Search.plan(seen, count, seed=0)
+    search = DecisionSearch.plan(seen, count, seed=0)
     found = FoundWay(way, futures or try_way(spec, (way, 0)))
     future: Any = "same" if found.futures == "cannot be reseeded" else "new"
     setup = RolloutSetup(policy, spec, way, future, play)
@@ -193,7 +193,9 @@ def test_choices_are_what_was_done_and_all_others() -> None:
 def test_of_one_loss_only_the_earliest_decision_is_listed() -> None:
     """Episode 0: worth 100 at step 0, 120 at step 3 (the same loss), 500 at step 4 (another one)."""
     seen = experiences_of(10, 5, np.zeros(10, np.int64))
-    search = Search(seen, Decisions(np.arange(10), np.ones(10, np.bool_)), other_choices(seen.space, seen.actions))
+    search = DecisionSearch(
+        seen, Decisions(np.arange(10), np.ones(10, np.bool_)), other_choices(seen.space, seen.actions)
+    )
     gains = np.zeros(10)
     gains[[0, 3, 4, 8]] = [100, 120, 500, 70]
 
@@ -213,7 +215,9 @@ def test_of_one_loss_only_the_earliest_decision_is_listed() -> None:
 
 def test_a_policy_that_explores_is_never_exact() -> None:
     seen = experiences_of(10, 5, np.zeros(10, np.int64))
-    search = Search(seen, Decisions(np.arange(10), np.ones(10, np.bool_)), other_choices(seen.space, seen.actions))
+    search = DecisionSearch(
+        seen, Decisions(np.arange(10), np.ones(10, np.bool_)), other_choices(seen.space, seen.actions)
+    )
 
     def measure(numbers: Any, choices: Any, first: int, count: int) -> Any:
         return np.zeros((len(numbers), choices.shape[1], count))
@@ -228,7 +232,9 @@ def test_a_policy_that_explores_is_never_exact() -> None:
 def test_what_seemed_exact_and_is_not_is_measured_with_fewer_decisions() -> None:
     """Forty decisions with two rollouts of four choices leave room for two that get all rungs."""
     seen = experiences_of(40, 5, np.zeros(40, np.int64))
-    search = Search(seen, Decisions(np.arange(40), np.ones(40, np.bool_)), other_choices(seen.space, seen.actions))
+    search = DecisionSearch(
+        seen, Decisions(np.arange(40), np.ones(40, np.bool_)), other_choices(seen.space, seen.actions)
+    )
     asked: list[Any] = []
 
     def measure(numbers: Any, choices: Any, first: int, count: int) -> Any:
@@ -248,7 +254,9 @@ def test_what_seemed_exact_and_is_not_is_measured_with_fewer_decisions() -> None
 
 def test_returns_that_differ_by_rounding_are_the_same() -> None:
     seen = experiences_of(10, 5, np.zeros(10, np.int64))
-    search = Search(seen, Decisions(np.arange(10), np.ones(10, np.bool_)), other_choices(seen.space, seen.actions))
+    search = DecisionSearch(
+        seen, Decisions(np.arange(10), np.ones(10, np.bool_)), other_choices(seen.space, seen.actions)
+    )
 
     def measure(numbers: Any, choices: Any, first: int, count: int) -> Any:
         assert first == 0

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from legible.mistakes import Mistakes, Search, find_mistakes
+from legible.mistakes import DecisionSearch, Mistakes, find_mistakes
 from legible.mistakes.decisions import Decisions
-from legible.mistakes.racing import race
+from legible.mistakes.racing import race_decisions
 from legible.mistakes.statistics import false_coverage, gain_of, per_episode, share_of
 from legible.play import FoundWay
 from legible.settings import MistakeSettings
@@ -18,7 +18,7 @@ RANDOM = FoundWay("rows", "random")
 
 def found_in(world: PlantedDecisions) -> Mistakes:
     n = len(world.choices)
-    search = Search(world.experiences, Decisions(np.arange(n), np.ones(n, np.bool_)), world.choices)
+    search = DecisionSearch(world.experiences, Decisions(np.arange(n), np.ones(n, np.bool_)), world.choices)
     return find_mistakes(search, world, lambda *_: [0], RANDOM, greedy=True, settings=SETTINGS, alpha=0.05, seed=0)
 
 
@@ -41,7 +41,7 @@ def test_unadjusted_intervals_cover_as_often_as_they_say(noise: Noise) -> None:
     covered = []
     for seed in range(RUNS):
         world = PlantedDecisions(seed, noise, share=0.1)
-        raced = race(world, world.choices, SETTINGS)
+        raced = race_decisions(world, world.choices, SETTINGS)
         for number, better, differences in zip(raced.numbers, raced.better, raced.differences, strict=True):
             low, high = gain_of(differences).interval(0.95)
             covered.append(low <= world.gain(number, better) <= high)

@@ -25,7 +25,7 @@ from legible.relations import (
     FeatureRelation,
     MetamorphicRelation,
     RelationError,
-    Table,
+    ValueTable,
     load_relations,
     parse_relations,
     shipped_relations,
@@ -779,7 +779,7 @@ def test_relations_that_do_not_fit_are_refused(raises_saved):
 
 
 def test_relations_that_cannot_be_checked_say_so():
-    several = MetamorphicRelation.of([FeatureRelation(0, 0, 0, 0, Table(((0, 1), (0, 2))))], name="several")
+    several = MetamorphicRelation.of([FeatureRelation(0, 0, 0, 0, ValueTable(((0, 1), (0, 2))))], name="several")
     nothing = MetamorphicRelation.of([FeatureRelation(0, 0, i, i, ANY) for i in range(4)], name="nothing")
     first, second = check_relations("CartPole-v1", [several, nothing], states=40)
     assert first.verdict == "cannot tell"

@@ -24,7 +24,7 @@ from legible.relations import (
     MetamorphicRelation,
     RelationError,
     RelationFileError,
-    Table,
+    ValueTable,
     dump_relations,
     generalise,
     load_relations,
@@ -107,7 +107,7 @@ def test_statements_on_one_feature():
         "left.speed": ("left.speed", ANY),
         "right.speed": ("right.speed", ANY),
         "y": ("y", reflect(0.5)),
-        "lane": ("lane", Table(((0, 1), (0, 2)))),
+        "lane": ("lane", ValueTable(((0, 1), (0, 2)))),
     }
     assert relation.unmapped == (6,)
 
@@ -121,7 +121,7 @@ def test_statements_on_one_feature():
         (", times = 2", Affine(2.0)),
         (", plus = -1.5", Affine(1.0, -1.5)),
         (", times = -0.5, plus = 1", Affine(-0.5, 1.0)),
-        (", values = [[0, 1.5]]", Table(((0, 1.5),))),
+        (", values = [[0, 1.5]]", ValueTable(((0, 1.5),))),
         (", any = true", ANY),
     ],
 )
@@ -318,7 +318,7 @@ value_relations = st.one_of(
     st.sampled_from([EQUAL, EQUAL, ANY, NEGATE, Affine(1.0)]),
     st.builds(reflect, numbers),
     st.builds(Affine, numbers.filter(bool), st.floats(-1e6, 1e6)),
-    st.builds(Table, st.lists(st.tuples(numbers, numbers), min_size=1, max_size=4).map(tuple)),
+    st.builds(ValueTable, st.lists(st.tuples(numbers, numbers), min_size=1, max_size=4).map(tuple)),
 )
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 PLAIN = FeatureSpace.of([f"f{i}" for i in range(7)], ["Left", "Right", "Stay"])

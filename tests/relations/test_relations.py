@@ -18,7 +18,7 @@ from legible.relations import (
     FeatureRelation,
     MetamorphicRelation,
     RelationError,
-    Table,
+    ValueTable,
     by_name,
     describe,
     generalise,
@@ -289,15 +289,15 @@ def test_there_is_one_zero():
     for zero in (NEGATE.apply(0.0), NEGATE.undo(0.0), Affine(2.0).image_cut(0.0), Affine(2.0).source_cut(0.0)):
         assert not np.signbit(zero)
     assert Affine(2.0, -0.0).text == "2 · x + 0"
-    assert Table(((-0.0, 1),)).text == "0→1"
+    assert ValueTable(((-0.0, 1),)).text == "0→1"
 
 
 def test_tables_by_hand():
-    table = Table(((0, 1), (2, 3), (2, 4)))
+    table = ValueTable(((0, 1), (2, 3), (2, 4)))
     assert table.contains(2, 4)
     assert not table.contains(2, 1)
     assert not table.contains(1, 0)
-    images, known = Table(((0, 1), (1, 5), (3, 0))).map_values(np.array([3, 1, 2, 0, 9, -1], np.float32))
+    images, known = ValueTable(((0, 1), (1, 5), (3, 0))).map_values(np.array([3, 1, 2, 0, 9, -1], np.float32))
     assert known.tolist() == [True, True, False, True, False, False]
     assert images[known].tolist() == [0, 5, 1]
 
@@ -387,14 +387,14 @@ def test_affine_and_table_refuse_nonsense():
             Affine(**bad)
     for pairs in ((), ((0, np.inf),)):
         with pytest.raises(RelationError):
-            Table(pairs)
+            ValueTable(pairs)
 
 
 # --- Generalising ----------------------------------------------------------------------------------------------------
 
 
 def test_every_image_of_a_value_gives_a_rule():
-    several = Table(((0, 1), (0, 2), (3, 4)))
+    several = ValueTable(((0, 1), (0, 2), (3, 4)))
     mr = MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 0, several), FeatureRelation(0, 1, 1, 1, several)))
     start = Rule("+", 0, (Condition.equals(0, 0), Condition.equals(1, 0)))
     images = {Rule("+", 1, (Condition.equals(0, x), Condition.equals(1, y))) for x in (1, 2) for y in (1, 2)}
@@ -403,7 +403,7 @@ def test_every_image_of_a_value_gives_a_rule():
 
 @pytest.mark.parametrize("condition", [Condition.equals(0, 7), Condition(0, 0, 5)])
 def test_a_condition_that_is_not_in_the_table_drops_the_image(condition):
-    mr = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 0, Table(((0, 1),)))], name="map")
+    mr = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 0, ValueTable(((0, 1),)))], name="map")
     start = Rule("+", 0, (condition,))
     made = generalise(start, [mr])
     assert made.rule_set.rules == (start,)
@@ -455,7 +455,7 @@ def test_more_rules_than_allowed_are_refused(raises_saved):
     drift = MetamorphicRelation(0, 0, (FeatureRelation(0, 0, 0, 0, Affine(1.0, 1.0)),), name="drift")
     with raises_saved(RelationError):
         generalise(Rule("+", 0, (Condition(0, 0, 1),)), [drift])
-    many = Table(tuple((0, y) for y in range(10)))
+    many = ValueTable(tuple((0, y) for y in range(10)))
     burst = MetamorphicRelation(0, 1, tuple(FeatureRelation(0, 1, i, i, many) for i in range(40)))
     with pytest.raises(RelationError, match="more than 256"):
         generalise(Rule("+", 0, tuple(Condition.equals(i, 0) for i in range(40))), [burst])
@@ -682,7 +682,7 @@ def test_every_interval_has_an_image_among_the_intervals(first, second, mirror):
 
 
 def test_tables_share_values_and_single_them_out():
-    table = Table(((0, 5), (5, 6)))
+    table = ValueTable(((0, 5), (5, 6)))
     made = share_cuts(intervals([[3], [3], [3]]), SPACE, relations_on((0, 1, table), (3, 4, table)))
     assert cuts_of(made, 0) == [float(below(0)), 0, 3, float(below(5)), 5]
     assert cuts_of(made, 1) == [3, float(below(5)), 5, float(below(6)), 6]
@@ -739,7 +739,7 @@ def test_images_of_states():
         (
             FeatureRelation(0, 2, 0, 1),
             FeatureRelation(0, 2, 1, 0, NEGATE),
-            FeatureRelation(0, 2, 2, 2, Table(((0, 1), (1, 0)))),
+            FeatureRelation(0, 2, 2, 2, ValueTable(((0, 1), (1, 0)))),
             FeatureRelation(0, 2, 3, 3, ANY),
         ),
         unmapped=(5,),
@@ -755,7 +755,7 @@ def test_images_of_states():
 
 
 def test_states_cannot_be_mapped_by_a_table_with_several_images():
-    mr = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 0, Table(((0, 1), (0, 2))))])
+    mr = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 0, ValueTable(((0, 1), (0, 2))))])
     with pytest.raises(RelationError, match="several images"):
         map_states(mr, [[0.0]])
 
@@ -784,7 +784,7 @@ def test_tables_and_descriptions_for_people(snapshot):
         "  height → x  =",
         "  tilt        no image",
     ]
-    texts = [r.text for r in (NEGATE, Affine(2.0, 1.0), *(Table(tuple((i, i) for i in range(n))) for n in (4, 5)))]
+    texts = [r.text for r in (NEGATE, Affine(2.0, 1.0), *(ValueTable(tuple((i, i) for i in range(n))) for n in (4, 5)))]
     assert "\n".join(texts) == snapshot
 
 

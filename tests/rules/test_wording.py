@@ -14,13 +14,13 @@ from legible.features import Action, Feature, FeatureSpace, above, below
 from legible.relations import generalise, load_relations, shipped_relations
 from legible.rules import Condition, Rule, RuleSet, parse_rule
 from legible.rules.wording import (
-    action_words,
     describe_condition,
     describe_rule,
     describe_rule_briefly,
     describe_rule_set,
     gerund,
     representative_rule,
+    short_action_words,
     third_person,
 )
 from legible_envs.highway.features import highway_features
@@ -175,9 +175,9 @@ def test_a_rule_set_without_a_mined_rule_lists_its_rules(snapshot) -> None:
 
 
 def test_short_words_for_actions() -> None:
-    assert action_words([3, 0], PACMAN) == {3: "west", 0: "north"}
-    assert action_words([0], PACMAN) == {0: "going north"}
-    assert action_words([0, 4], PACMAN) == {0: "going north", 4: "stopping"}
+    assert short_action_words([3, 0], PACMAN) == {3: "west", 0: "north"}
+    assert short_action_words([0], PACMAN) == {0: "going north"}
+    assert short_action_words([0, 4], PACMAN) == {0: "going north", 4: "stopping"}
 
 
 RELATED = (
@@ -253,7 +253,7 @@ def test_short_titles_keep_what_a_distance_needs(snapshot) -> None:
 
 def test_actions_with_prepositions_are_named_as_doing_them(snapshot) -> None:
     space = highway_features()
-    assert side_by_side(action_words([0, 2], space)) == snapshot
+    assert side_by_side(short_action_words([0, 2], space)) == snapshot
 
 
 @pytest.mark.parametrize(

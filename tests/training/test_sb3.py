@@ -116,14 +116,14 @@ def test_goes_on_where_it_stopped(tmp_path, algo: str, settings: DqnSettings | P
 def test_replay_buffer_is_kept(tmp_path) -> None:
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    from legible.training.sb3_checkpoint import Checkpoint
+    from legible.training.sb3_checkpoint import TrainingCheckpoint
 
     def envs() -> DummyVecEnv:
         return DummyVecEnv([lambda: EnvironmentSpec("CartPole-v1").make()] * 2)
 
     model = DQN("MlpPolicy", envs(), device="cpu", seed=0, **sb3_arguments(DQN_SETTINGS))
     model.learn(600)
-    checkpoint = Checkpoint(tmp_path / "p", {"algorithm": "dqn"})
+    checkpoint = TrainingCheckpoint(tmp_path / "p", {"algorithm": "dqn"})
     checkpoint.save(model)
     again = DQN("MlpPolicy", envs(), device="cpu", seed=1, **sb3_arguments(DQN_SETTINGS))
     checkpoint.restore(again)
@@ -142,11 +142,11 @@ def test_a_checkpoint_runs_no_code_and_damage_is_named(tmp_path) -> None:
     """Stable-Baselines3 keeps pickles in its zips; a planted one is not opened."""
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    from legible.training.sb3_checkpoint import Checkpoint
+    from legible.training.sb3_checkpoint import TrainingCheckpoint
 
     envs = DummyVecEnv([lambda: EnvironmentSpec("CartPole-v1").make()])
     model = DQN("MlpPolicy", envs, device="cpu", seed=0, **sb3_arguments(DQN_SETTINGS))
-    checkpoint = Checkpoint(tmp_path / "p", {"algorithm": "dqn"})
+    checkpoint = TrainingCheckpoint(tmp_path / "p", {"algorithm": "dqn"})
     checkpoint.save(model)
     file = tmp_path / "p.checkpoint" / "0.zip"
     bomb = pickle.dumps(RunsCode(str(tmp_path / "ran")))

@@ -203,11 +203,11 @@ def look_here_for_modules() -> None:
 
 def look_here_for_policy(policy: str) -> None:
     """Let a policy that is ``module:function`` be one of the current folder."""
-    if is_named_code(policy):  # typed by the person, who so asks for the module
+    if names_code(policy):  # typed by the person, who so asks for the module
         look_here_for_modules()
 
 
-def is_named_code(policy: str) -> bool:
+def names_code(policy: str) -> bool:
     """Whether a policy is a ``module:function``, and no file and no address."""
     return ":" in policy and not policy.startswith(("zoo:", "hf:")) and not Path(policy).exists()
 
@@ -259,5 +259,5 @@ def default_folder(env: str, policy: str) -> Path:
     if scheme in {"zoo", "hf"} and colon:
         name = address.removeprefix(f"{plain}/").replace("/", "-")
     else:
-        name = policy.replace(":", "-") if is_named_code(policy) else Path(policy).stem
+        name = policy.replace(":", "-") if names_code(policy) else Path(policy).stem
     return Path("studies") / f"{plain}-{name}"

@@ -12,7 +12,15 @@
 from __future__ import annotations
 
 from legible.distillation.distil import Distillation, distil_policy, write_network
-from legible.distillation.figures import BrokenRule, Comparison, kept_share
+from legible.distillation.figures import BrokenRule, DistillationComparison, kept_share
 from legible.distillation.rounds import RoundCheck
 
-__all__ = ["BrokenRule", "Comparison", "Distillation", "RoundCheck", "distil_policy", "kept_share", "write_network"]
+__all__ = [
+    "BrokenRule",
+    "Distillation",
+    "DistillationComparison",
+    "RoundCheck",
+    "distil_policy",
+    "kept_share",
+    "write_network",
+]

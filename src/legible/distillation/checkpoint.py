@@ -1,6 +1,6 @@
 """Rounds of a distillation on disk: one that was stopped goes on after its last whole round.
 
-- `Checkpoint`: the folder, which its maker removes when the network is written.
+- `DistillationCheckpoint`: the folder, which its maker removes when the network is written.
 - `SavedRound`: what a round left.
 """
 
@@ -67,7 +67,7 @@ class SavedRound:
         return cls(weights, (first, second), arrays["returns"], float(arrays["agreement"]), int(arrays["steps"]))
 
 
-class Checkpoint:
+class DistillationCheckpoint:
     """A folder with the rounds of one distillation.
 
     Parameters

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from legible.distillation.checkpoint import Checkpoint
-from legible.distillation.figures import BrokenRule, Comparison, broken_rules
-from legible.distillation.rounds import Learner, Player, Progress, RoundCheck, best_round, learn_in_rounds
+from legible.distillation.checkpoint import DistillationCheckpoint
+from legible.distillation.figures import BrokenRule, DistillationComparison, broken_rules
+from legible.distillation.rounds import Player, Progress, RoundCheck, StudentLearner, best_round, learn_in_rounds
 from legible.distillation.student import why_not_distilled
 from legible.distillation.teacher import Teacher
 from legible.engines import Engine, InProcess
@@ -62,7 +62,7 @@ class Distillation:
     """
 
     policy: NetworkPolicy | ActorPolicy
-    comparison: Comparison
+    comparison: DistillationComparison
     rounds: tuple[RoundCheck, ...]
     chosen: int
     rules: int
@@ -178,9 +178,9 @@ def distil_policy(
     with one_thread(), engine or InProcess() as running:  # labels, too, must not depend on how many there are
         check_distillable(guided, environment)
         teacher = Teacher(guided)
-        saved = Checkpoint(checkpoint, _key(teacher, environment, seed, settings, play), force=force)
+        saved = DistillationCheckpoint(checkpoint, _key(teacher, environment, seed, settings, play), force=force)
         player = Player(guided, environment, play, partial(run_units, engine=running, time_limit=time_limit))
-        learner = Learner(teacher, settings, seed, greedy=not play.sample)
+        learner = StudentLearner(teacher, settings, seed, greedy=not play.sample)
         rounds = learn_in_rounds(learner, player, saved, settings, seed, progress=progress, on_round=on_round)
         chosen = best_round(rounds)
         learner.student.load(rounds[chosen].weights)
@@ -229,7 +229,7 @@ def _key(
     while isinstance(guided, GuidedPolicy):
         digest.update(json.dumps([guided.rules.to_dict(), guided.space.to_dict(), guided.precedence]).encode())
         guided = guided.policy
-    for weights in Learner(teacher, settings, seed, greedy=True).student.weights():
+    for weights in StudentLearner(teacher, settings, seed, greedy=True).student.weights():
         digest.update(weights.tobytes())
     digest.update(repr((environment, seed, asdict(settings), asdict(play))).encode())
     return digest.hexdigest()
@@ -239,11 +239,11 @@ def _compare(
     network: Policy,
     teacher: Teacher,
     player: Player,
-    saved: Checkpoint,
+    saved: DistillationCheckpoint,
     seed: int,
     settings: DistillationSettings,
     progress: Progress,
-) -> Comparison:
+) -> DistillationComparison:
     """Play the three on fresh seeds."""
     seeds = stage_seeds(seed, "distilled", 0, settings.final_episodes)
     known: dict[str, UnitResult] = {}
@@ -255,14 +255,14 @@ def _compare(
             saved.save_result(name, found)
         known[name] = found
         progress("distilled", done * len(seeds), len(players) * len(seeds))
-    return Comparison(known["base"], known["guided"], known["distilled"])
+    return DistillationComparison(known["base"], known["guided"], known["distilled"])
 
 
 def _described(
     network: NetworkPolicy | ActorPolicy,
     guided: GuidedPolicy,
     environment: EnvironmentSpec,
-    comparison: Comparison,
+    comparison: DistillationComparison,
     seed: int,
 ) -> NetworkPolicy | ActorPolicy:
     """The network with the metadata of the policy that it started from, but for what is no longer true."""
@@ -277,7 +277,7 @@ def _described(
     return replace(network, metadata=metadata, env_id=network.env_id or environment.name)
 
 
-def check_name(path: Path) -> None:
+def check_file_name(path: Path) -> None:
     """Raise unless a file's name says how a network is to be written, and no folder has it."""
     if path.suffix not in SUFFIXES:
         raise LegibleError(
@@ -289,7 +289,7 @@ def check_name(path: Path) -> None:
 
 def check_output(path: Path, policy: Policy) -> None:
     """Raise unless a network can be written to a file of this name."""
-    check_name(path)
+    check_file_name(path)
     if path.suffix == ".zip":
         from legible.training import TrainingError, check_exported  # noqa: PLC0415 (they need Stable-Baselines3)
 

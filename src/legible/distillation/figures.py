@@ -1,6 +1,6 @@
 """What a network without rules is worth on fresh seeds, beside the policy and the guided policy.
 
-- `Comparison`: the three on the same seeds, by every objective, paired, and the share of the gain that is kept.
+- `DistillationComparison`: the three on the same seeds, by every objective, paired, and the share of the gain kept.
 - `kept_share`: that share, with an interval.
 - `BrokenRule`, `broken_rules`: which rules the network still breaks.
 """
@@ -124,7 +124,7 @@ def _follows(rule: Rule, choices: NDArray[np.int64], space: FeatureSpace) -> NDA
 
 
 @dataclass(frozen=True)
-class Comparison:
+class DistillationComparison:
     """The policy, the guided policy and the network without rules on the same fresh seeds.
 
     Parameters

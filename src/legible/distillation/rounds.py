@@ -5,7 +5,7 @@ what a network does not do quite as its teacher leads it into states that the te
 has to know what to do.
 
 - `Player`: plays episodes of the guided policy and of networks.
-- `Learner`: the network, what it learns from, and its optimiser; `draw_weights`: which states it sees more often;
+- `StudentLearner`: the network, what it learns from, its optimiser; `draw_weights`: which states it sees more often;
   `learn_in_rounds` lets it learn until it has settled.
 - `RoundCheck`: how far it is after a round; `has_settled`: when that is enough; `best_round`: which network is kept.
 """
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from legible.distillation.checkpoint import Checkpoint, SavedRound
+from legible.distillation.checkpoint import DistillationCheckpoint, SavedRound
 from legible.distillation.losses import actions_loss, log_probabilities_loss, margin_of, values_loss
 from legible.distillation.student import Student
 from legible.distillation.teacher import Labels, Teacher, best_choices
@@ -116,7 +116,7 @@ class Player:
         return cut_into_units([UNGUIDED if policy is not None else 0] * len(seeds), seeds, size)
 
 
-class Learner:
+class StudentLearner:
     """A network that learns what a guided policy does.
 
     Parameters
@@ -223,9 +223,9 @@ def draw_weights(changed: NDArray[np.bool_], most: float) -> NDArray[np.float64]
 
 
 def learn_in_rounds(
-    learner: Learner,
+    learner: StudentLearner,
     player: Player,
-    checkpoint: Checkpoint,
+    checkpoint: DistillationCheckpoint,
     settings: DistillationSettings,
     seed: int,
     *,
@@ -264,7 +264,7 @@ def learn_in_rounds(
     return rounds
 
 
-def _see_round(learner: Learner, player: Player, settings: DistillationSettings, seed: int, number: int) -> int:
+def _see_round(learner: StudentLearner, player: Player, settings: DistillationSettings, seed: int, number: int) -> int:
     """Play the episodes of a round, and let the learner see their states; returns how many steps that took."""
     seeds = stage_seeds(seed, "distillation", (number - 1) * settings.episodes, settings.episodes)
     own = 0 if number == 1 else round((1.0 - settings.guided_share) * settings.episodes)
@@ -278,7 +278,9 @@ def _see_round(learner: Learner, player: Player, settings: DistillationSettings,
     return steps
 
 
-def _checked(learner: Learner, player: Player, settings: DistillationSettings, seed: int, steps: int) -> SavedRound:
+def _checked(
+    learner: StudentLearner, player: Player, settings: DistillationSettings, seed: int, steps: int
+) -> SavedRound:
     """Look how far the network is, on held-out seeds."""
     seeds = stage_seeds(seed, "distillation check", 0, settings.check_episodes)
     recorded = player.record(learner.student.policy(), seeds)

@@ -14,7 +14,13 @@ from typing import NamedTuple
 from legible.evaluation.blocks import PlayedBlocks, Runner
 from legible.evaluation.changed import resamples_for
 from legible.evaluation.failures import WorstCase
-from legible.evaluation.objectives import Comparison, ConstraintCheck, Objective, find_objective, parse_constraints
+from legible.evaluation.objectives import (
+    ComparisonOptions,
+    ConstraintCheck,
+    Objective,
+    find_objective,
+    parse_constraints,
+)
 from legible.evaluation.pairs import FIRST_LOOK, PairedPlay, Pairs
 from legible.evaluation.recorded import EpisodeRecord, Repetition
 from legible.evaluation.statistics import Effect, benjamini_hochberg
@@ -202,9 +208,9 @@ class Judge:
     def _sides(self, pairs: Pairs, objective: Objective) -> tuple[UnitResult, UnitResult]:
         return WorstCase(self._results, objective.value).of(pairs.guided, pairs.base)
 
-    def _comparison_by(self, objective: Objective) -> Comparison:
+    def _comparison_by(self, objective: Objective) -> ComparisonOptions:
         loss = objective.invented_loss(self._sides(pairs, objective) for pairs in self._pairs)
-        return Comparison(loss, *self._options)
+        return ComparisonOptions(loss, *self._options)
 
     def effects(self, too_rare: Sequence[bool]) -> list[Effect]:
         """Test every candidate; one that changes too few episodes to tell has p = 1."""

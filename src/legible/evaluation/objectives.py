@@ -1,7 +1,7 @@
 """Objectives: what guidance is to raise, as one number of some episodes, with a test for pairs of episodes.
 
 - `Objective`: one of them; `OBJECTIVES`, `register_objective`, `find_objective`: by name.
-- `Comparison`: what a test needs in addition to the episodes.
+- `ComparisonOptions`: what a test needs in addition to the episodes.
 - `Constraint`: how much an objective may lose at most; `ConstraintCheck`: whether it is shown to keep to that;
   `parse_constraints` reads them from a setting; `check_objectives` refuses what cannot be asked for.
 
@@ -37,7 +37,7 @@ Values = NDArray[np.float64]
 _RUNG_RESAMPLES = 400
 
 
-class Comparison(NamedTuple):
+class ComparisonOptions(NamedTuple):
     """What a test needs in addition to the episodes; see `legible.evaluation.changed.changed_mean_test`."""
 
     invented_loss: float
@@ -97,7 +97,9 @@ class Objective:
         """The largest loss in all pairs that are tested together, guided and unguided."""
         return largest_loss(self.differences(guided, base) for guided, base in pairs)
 
-    def test(self, guided: UnitResult, base: UnitResult, changed: NDArray[np.bool_], comparison: Comparison) -> Effect:
+    def test(
+        self, guided: UnitResult, base: UnitResult, changed: NDArray[np.bool_], comparison: ComparisonOptions
+    ) -> Effect:
         """Test whether the guided episodes are better, by those that guidance changed."""
         if self.ranks is not None:
             return rank_test(self.values(guided), self.values(base), changed, self.ranks, **comparison._asdict())
@@ -112,7 +114,7 @@ class Objective:
         """How the guided episodes do, roughly and quickly: good for choosing, not for claims."""
         if self.ranks is None:
             return standing_of_changed(self.differences(guided, base)[changed], len(changed), invented_loss)
-        effect = self.test(guided, base, changed, Comparison(invented_loss, _RUNG_RESAMPLES, 0))
+        effect = self.test(guided, base, changed, ComparisonOptions(invented_loss, _RUNG_RESAMPLES, 0))
         z = effect.mean / effect.error if effect.error > 0.0 else -math.inf
         return Standing(effect.mean, effect.error, z, float(stats.norm.sf(z)))
 
@@ -122,7 +124,7 @@ class Objective:
             return paired(self.values(guided), self.values(base))
         differences = self.differences(guided, base)
         changed = (guided.changed > 0) | (differences != 0.0)
-        return self.test(guided, base, changed, Comparison(largest_loss([differences]), resamples_for(1), 0))
+        return self.test(guided, base, changed, ComparisonOptions(largest_loss([differences]), resamples_for(1), 0))
 
 
 OBJECTIVES: dict[str, Objective] = {}

@@ -151,23 +151,25 @@ class _StepKeeper:
         return RecordedEpisodes(result, steps.observations, steps.scores, steps.rewards, costs, states)
 
 
-def record_unit(setup: Setup, unit: Unit, *, rows: bool = False) -> RecordedEpisodes:
+def record_unguided_unit(setup: Setup, unit: Unit, *, rows: bool = False) -> RecordedEpisodes:
     """Play a unit and keep its steps; with `rows` all that the policy was shown in them."""
     slots = slots_for(setup, unit)
     keeper = _StepKeeper(slots, rows=rows)
     return keeper.recorded(play_in_slots(setup, unit, slots, keeper))
 
 
-def record_alone(setup: Setup, episode: LoneEpisode, *, rows: bool = False) -> RecordedEpisodes:
+def record_unguided_alone(setup: Setup, episode: LoneEpisode, *, rows: bool = False) -> RecordedEpisodes:
     """Play one episode of a unit that failed as a whole, and keep its steps."""
     slots = slots_for_one(setup)
     keeper, this = _StepKeeper(slots, rows=rows), replace(setup, rows=setup.rows or episode.rows)
     return keeper.recorded(play_in_slots(this, Unit((episode.treatment,), (episode.seed,)), slots, keeper))
 
 
-STEPS = Kept("unguided", RecordedEpisodes, record_unit, record_alone)
+STEPS = Kept("unguided", RecordedEpisodes, record_unguided_unit, record_unguided_alone)
 """How episodes went, and what was seen in them."""
-ROWS = Kept("rows", RecordedEpisodes, partial(record_unit, rows=True), partial(record_alone, rows=True))
+ROWS = Kept(
+    "rows", RecordedEpisodes, partial(record_unguided_unit, rows=True), partial(record_unguided_alone, rows=True)
+)
 """The same with all that the policy was shown, also where rules see something else."""
 
 

@@ -20,7 +20,7 @@ from legible.evaluation.statistics import holm
 from legible.features import FeatureSpace
 from legible.formatting import join_words, percent
 from legible.play import Experiences
-from legible.rules import CompiledRules, Rule, RuleSet, action_words, representative_rule
+from legible.rules import CompiledRules, Rule, RuleSet, representative_rule, short_action_words
 
 # Fewer states than this say nothing about whether a policy knows a rule.
 MIN_STATES = 5
@@ -130,7 +130,7 @@ def summarise_knowledge(
     Rules are summed up by action, since that is how people tell generalised rules apart. An action is told apart only
     where its rules are kept markedly less often than the mined one, and that for certain (Holm's correction).
     """
-    names = action_words([k.rule.action for k in knowledge], space)
+    names = short_action_words([k.rule.action for k in knowledge], space)
     if len(names) < 2:
         return ""
     by_action = {action: _pooled([k for k in knowledge if k.rule.action == action]) for action in names}

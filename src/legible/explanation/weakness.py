@@ -22,13 +22,13 @@ from legible.rules import (
     Mood,
     Rule,
     RuleSet,
-    action_words,
     describe_likewise,
     describe_rule,
     describe_rule_briefly,
     describe_rule_set,
     gerund,
     representative_rule,
+    short_action_words,
 )
 
 # Share of the steps in which the conditions of a rule set hold, from which on they hardly matter.
@@ -315,7 +315,7 @@ class WeaknessExplanation:
         if not found:
             return "No single rule makes the gain: leaving out any one of them changes nothing for certain."
         rules = self.rule_set.rules
-        actions = action_words([rule.action for rule in rules], self.space)
+        actions = short_action_words([rule.action for rule in rules], self.space)
         if len(actions) == len(rules):  # rules are called by their action where this tells them apart
             names = {rule: f"for {actions[rule.action]}" for rule in rules}
         else:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from legible.errors import did_you_mean
-from legible.features.expressions import LAST_ACTION, Expression, Step, Values, parse_expression
+from legible.features.expressions import LAST_ACTION, Expression, StepValues, Values, parse_expression
 from legible.features.names import FeatureError
 
 NO_ACTION = -1.0
@@ -148,7 +148,7 @@ class DerivedFeatures:
         memory[fresh, : len(self.parts)] = self.start
         values: dict[str, Values] = dict(zip(self.parts, memory[:, : len(self.parts)].T.copy(), strict=True))
         values |= dict(zip(self.own, columns.T, strict=True))
-        step = Step(values, memory, fresh)
+        step = StepValues(values, memory, fresh)
         derived = np.empty((len(columns), len(self.names)), np.float32)
         for i in self.order:
             what = f"{_called(self.names[i])} = {self.expressions[i].text!r}"

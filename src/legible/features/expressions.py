@@ -1,7 +1,7 @@
 """A small language for features that are computed from others: arithmetic, comparison, and a memory of the episode.
 
 - `parse_expression`: reads the text of an expression, or says in one line what is wrong with it; an `Expression`.
-- `Step`: what expressions are evaluated on: the values of a step, and what is remembered of earlier ones.
+- `StepValues`: what expressions are evaluated on: the values of a step, and what is remembered of earlier ones.
 
 The language is a part of Python's, read by Python's own parser and never run as code: numbers, names of features and
 actions, ``+ - * / % **``, comparisons, ``and or not``, and the functions ``min max abs clip previous change since``.
@@ -33,7 +33,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass
-class Step:
+class StepValues:
     """What expressions are evaluated on, a row an episode.
 
     Parameters
@@ -51,7 +51,7 @@ class Step:
     fresh: NDArray[np.bool_]
 
 
-Evaluate = Callable[[Step], Values]
+Evaluate = Callable[[StepValues], Values]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ def parse_expression(
     >>> closing = parse_expression("gap / max(1, -change(gap))", "closing")
     >>> closing.names, closing.memory
     (('gap',), 1)
-    >>> step = Step({"gap": np.array([8.0])}, np.array([[12.0]]), np.array([False]))
+    >>> step = StepValues({"gap": np.array([8.0])}, np.array([[12.0]]), np.array([False]))
     >>> closing.evaluate(step).tolist()
     [2.0]
     >>> parse_expression("desired_goal.1 - achieved_goal.1", "above").names
@@ -221,7 +221,7 @@ class _Reader:
                 raise _WrongExpressionError("it divides by zero")
             divide: Callable[[Values, Values], Values] = np.divide if isinstance(op, ast.Div) else np.mod
 
-            def divided(step: Step) -> Values:
+            def divided(step: StepValues) -> Values:
                 value, by = first(step), second(step)
                 if (by == 0.0).any():
                     raise FeatureError(
@@ -242,7 +242,7 @@ class _Reader:
         parts = [self.read(value) for value in tree.values]
         combine: Callable[..., NDArray[np.bool_]] = np.logical_and if isinstance(tree.op, ast.And) else np.logical_or
 
-        def evaluate(step: Step) -> Values:
+        def evaluate(step: StepValues) -> Values:
             found = parts[0](step) != 0.0
             for part in parts[1:]:  # all are evaluated: what is remembered must not depend on the values
                 found = combine(found, part(step) != 0.0)
@@ -256,7 +256,7 @@ class _Reader:
         functions = [_COMPARISONS[type(op)] for op in tree.ops]
         parts = [self.read(operand) for operand in (tree.left, *tree.comparators)]
 
-        def evaluate(step: Step) -> Values:
+        def evaluate(step: StepValues) -> Values:
             values = [part(step) for part in parts]
             found = np.ones(len(step.fresh), np.bool_)
             for function, one, two in zip(functions, values, values[1:], strict=False):
@@ -293,7 +293,7 @@ def _constant(value: float) -> Evaluate:
 def _remembering(name: str, inner: Evaluate, column: int) -> Evaluate:
     """Return what ``previous``, ``change`` or ``since`` compute from values and a column of the memory."""
 
-    def evaluate(step: Step) -> Values:
+    def evaluate(step: StepValues) -> Values:
         now, before = inner(step), step.memory[:, column].copy()
         if name == "since":
             found = step.memory[:, column] = np.where(now != 0.0, 0.0, np.where(step.fresh, 0.0, before) + 1.0)

@@ -5,8 +5,8 @@ candidates comes there: each rung costs as much as the others. What is promising
 few episodes show is mostly luck, and counts less the larger its standard error is, compared with the effects that rules
 usually have. Small effects that are known precisely do not win over large ones that are not known yet.
 
-- `RUNGS`: changed episodes and seeds of each rung, a `Rung`.
-- `Candidate`: a rule set that may be tried; `Tested`: one that was; `Ladder`: all that were.
+- `RUNGS`: changed episodes and seeds of each rung, a `LadderRung`.
+- `SearchCandidate`: a rule set that may be tried; `Tested`: one that was; `Ladder`: all that were.
 - `SeenStates`, `overlaps`: which candidates would change nearly the same states.
 """
 
@@ -25,14 +25,14 @@ from legible.hypotheses.vocabulary import Body
 from legible.rules import Polarity, RuleSet
 
 
-class Rung(NamedTuple):
+class LadderRung(NamedTuple):
     """Changed episodes that a candidate is tried on, and seeds at most."""
 
     changes: int
     seeds: int
 
 
-RUNGS = (Rung(24, 512), Rung(96, 1024), Rung(384, 2048), Rung(1536, 4096))
+RUNGS = (LadderRung(24, 512), LadderRung(96, 1024), LadderRung(384, 2048), LadderRung(1536, 4096))
 MOST_CLIMBING = 1 / 3
 """Of the candidates on a rung at most this share goes on to the next, unless there are steps to spare."""
 LOSS_Z = 2.0
@@ -52,7 +52,7 @@ Clauses = tuple[Clause, ...]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SearchCandidate:
     """A rule set that has been, or may be, tried.
 
     Parameters
@@ -82,7 +82,7 @@ class Candidate:
 class Tested:
     """A candidate, what guidance with it did, and the rung that it has come to."""
 
-    candidate: Candidate
+    candidate: SearchCandidate
     effect: MeasuredEffect
     rung: int = 0
 
@@ -102,7 +102,7 @@ class Ladder:
         self._spread, self._usual, self._most_changed = spread, USUAL_EFFECT * spread, most_changed
         self.tested: list[Tested] = []
 
-    def add(self, candidates: Sequence[Candidate], effects: Sequence[MeasuredEffect]) -> None:
+    def add(self, candidates: Sequence[SearchCandidate], effects: Sequence[MeasuredEffect]) -> None:
         """Learn what came of candidates on the first rung."""
         self.tested += [Tested(c, effect) for c, effect in zip(candidates, effects, strict=True)]
 
@@ -196,7 +196,7 @@ class SeenStates:
         self._rows: dict[tuple[Head, ...], NDArray[np.uint8]] = {}
         self._counts: dict[tuple[Head, ...], int] = {}
 
-    def add(self, candidate: Candidate) -> bool:
+    def add(self, candidate: SearchCandidate) -> bool:
         """Learn of a candidate; returns whether it does something else than all before it. Only then it is kept."""
         heads, changed = candidate.heads, candidate.changed
         count = self._counts.get(heads, 0)

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from legible.hypotheses.ladder import RUNGS, Candidate, Clause, Clauses, Head, Ladder, Rung, SeenStates
+from legible.hypotheses.ladder import RUNGS, Clause, Clauses, Head, Ladder, LadderRung, SearchCandidate, SeenStates
 from legible.hypotheses.responses import RecordedStates, respond
 from legible.hypotheses.source import Hypotheses, MeasuredEffect, Proposal, SourceInput, Trial, register_source
 from legible.hypotheses.vocabulary import Body, Vocabulary
@@ -73,7 +73,7 @@ class Search:
         self._made: set[Clauses] = set()
         self._same: list[Clauses] = []
 
-    def first(self, most: int | None = None) -> list[Candidate]:
+    def first(self, most: int | None = None) -> list[SearchCandidate]:
         """Return rules without conditions, then the mined ones, those without a condition, and all with one.
 
         Of mined ones and of those with one condition, at most `most` are looked at.
@@ -96,7 +96,7 @@ class Search:
         polarities: tuple[Polarity, ...] = ("+", "-")
         return [(polarity, a) for a in range(len(self._known.experiences.space.actions)) for polarity in polarities]
 
-    def together(self, most: int) -> list[Candidate]:
+    def together(self, most: int) -> list[SearchCandidate]:
         """Return candidates that speak of several choices of a group at once.
 
         One choice below a cut and another above it; and several that are never made. A policy that is stuck may need
@@ -116,7 +116,7 @@ class Search:
             never += [tuple(((), ("-", a)) for a in some) for some in islice(blocked, most)]
         return self._candidates(never, most) + self._candidates(halves, most)
 
-    def again(self, most: int) -> list[Candidate]:
+    def again(self, most: int) -> list[SearchCandidate]:
         """Return candidates that change the recorded states as others did that were made before.
 
         A policy that has left the states that it was stuck in comes to others, in which they differ.
@@ -124,7 +124,7 @@ class Search:
         self._made.difference_update(self._same)
         return self._candidates(self._same, most, once=False)
 
-    def drawn(self, count: int) -> list[Candidate]:
+    def drawn(self, count: int) -> list[SearchCandidate]:
         """Return candidates with two and more conditions that hold in a recorded state, drawn at random.
 
         Where no rule with one condition gains anything, nothing says which of them to begin with. A policy that is
@@ -138,7 +138,7 @@ class Search:
         bodies = [self._vocabulary.drawn(int(n), self._inside[i], rng) for n, i in zip(lengths, states, strict=True)]
         return self._candidates(((body, heads[int(rng.integers(len(heads)))]),) for body in bodies)
 
-    def around(self, best: Iterable[Candidate], most: int | None = None) -> list[Candidate]:
+    def around(self, best: Iterable[SearchCandidate], most: int | None = None) -> list[SearchCandidate]:
         """Return candidates a small step away from some; at most `most` are looked at."""
 
         def bodies(body: Body) -> Iterator[Body]:
@@ -155,7 +155,9 @@ class Search:
 
         return self._candidates((some for c in best for some in clauses(c.clauses)), most)
 
-    def _candidates(self, clauses: Iterable[Clauses], most: int | None = None, *, once: bool = True) -> list[Candidate]:
+    def _candidates(
+        self, clauses: Iterable[Clauses], most: int | None = None, *, once: bool = True
+    ) -> list[SearchCandidate]:
         """Make candidates that change some of the recorded states, if `once` not as others do that were made before.
 
         To generalise a rule and to see what it would change takes time: of more than `most` some are drawn.
@@ -188,7 +190,7 @@ class Search:
             made.append(sets[0] if len(sets) == 1 else reduce(or_, sets))
         return made
 
-    def _of_use(self, made: Sequence[tuple[Clauses, RuleSet]], *, once: bool) -> list[Candidate]:
+    def _of_use(self, made: Sequence[tuple[Clauses, RuleSet]], *, once: bool) -> list[SearchCandidate]:
         responses = respond([rule_set for _, rule_set in made], self._states, negative_first=self._known.negative_first)
         found = []
         for i, (clauses, rule_set) in enumerate(made):
@@ -203,7 +205,7 @@ class Search:
                 self._same.append(clauses)
                 continue
             self._seen.add(digest)
-            made_of = Candidate(clauses, rule_set, np.packbits(responses.changed[i]), float(responses.losses[i]))
+            made_of = SearchCandidate(clauses, rule_set, np.packbits(responses.changed[i]), float(responses.losses[i]))
             if not once or self._changed.add(made_of):
                 found.append(made_of)
         return found
@@ -215,7 +217,7 @@ def searched(known: SourceInput) -> Hypotheses:
     ladder = Ladder(float(known.experiences.returns.std()), known.most_changed)
     rounds = BUDGET_AFTER_ROUND[: known.search.most_conditions]
     climb = _Climb(ladder, rungs_for(known), float(known.experiences.lengths.mean()))
-    begun, left, further = 0.0, list[Candidate](), [search.together, search.again, search.drawn]
+    begun, left, further = 0.0, list[SearchCandidate](), [search.together, search.again, search.drawn]
     for allowed in (share / rounds[-1] for share in rounds):
         budget = [known.budget * (begun + share * (allowed - begun)) for share in BUDGET_AFTER_RUNG]
         if begun == 0.0:
@@ -235,14 +237,14 @@ def searched(known: SourceInput) -> Hypotheses:
     yield Proposal([found.candidate.rule_set for found in best], [found.effect for found in best])
 
 
-def rungs_for(known: SourceInput) -> tuple[Rung, ...]:
+def rungs_for(known: SourceInput) -> tuple[LadderRung, ...]:
     """Return the rungs that a budget is enough for: lower ones where it is small and episodes are long."""
     seen, first_look = known.experiences, known.budget * BUDGET_AFTER_ROUND[0] * BUDGET_AFTER_RUNG[0]
     candidates = first_look / (RUNGS[0].changes * float(seen.lengths.mean()))
     ends = set(zip(seen.returns.tolist(), seen.lengths.tolist(), strict=True))
     wanted, lowest = (FIRST_LOOK, LOWEST_SCALE) if len(ends) > FEW_ENDS else (FIRST_LOOK_OF_FEW, LOWEST_SCALE_OF_FEW)
     scale = min(1.0, max(lowest, candidates / wanted))
-    return tuple(Rung(round(scale * rung.changes), rung.seeds) for rung in RUNGS)
+    return tuple(LadderRung(round(scale * rung.changes), rung.seeds) for rung in RUNGS)
 
 
 Trials = Generator[Trial, Sequence[MeasuredEffect], None]
@@ -263,7 +265,7 @@ class _Climb:
         left over then is spent on the next lot.
     """
 
-    def __init__(self, ladder: Ladder, rungs: Sequence[Rung], length: float) -> None:
+    def __init__(self, ladder: Ladder, rungs: Sequence[LadderRung], length: float) -> None:
         self._ladder, self._rungs, self._length = ladder, rungs, length
         self._spent = 0
 
@@ -275,14 +277,16 @@ class _Climb:
         """Return how many candidates are worth making before the allowed steps are spent on the first rung."""
         return MADE_PER_TRIED * max(LEAST_LOT, self._affordable(0, allowed))
 
-    def _trial(self, candidates: Sequence[Candidate], rung: int) -> Generator[Trial, Sequence[MeasuredEffect], Any]:
+    def _trial(
+        self, candidates: Sequence[SearchCandidate], rung: int
+    ) -> Generator[Trial, Sequence[MeasuredEffect], Any]:
         effects = yield Trial([candidate.rule_set for candidate in candidates], *self._rungs[rung])
         self._spent += sum(effect.steps for effect in effects)
         return effects
 
     def try_all(
-        self, waiting: Sequence[Candidate], allowed: float
-    ) -> Generator[Trial, Sequence[MeasuredEffect], list[Candidate]]:
+        self, waiting: Sequence[SearchCandidate], allowed: float
+    ) -> Generator[Trial, Sequence[MeasuredEffect], list[SearchCandidate]]:
         """Try candidates on the first rung, until the allowed steps are spent; returns those that are left."""
         start = 0
         while start < len(waiting) and self._spent < allowed:

@@ -18,7 +18,7 @@ from legible.evaluation.statistics import Effect
 from legible.evaluation.units import UnitResult
 from legible.improvement.composed import CompositionStep
 from legible.improvement.judging import CompositionJudge
-from legible.improvement.trials import Trial, Trials
+from legible.improvement.trials import CompositionTrial, Trials
 from legible.rules import Rule, RuleSet
 
 TRIED_AT_ONCE = 4
@@ -38,7 +38,7 @@ BEHIND_Z = -1.0
 
 
 @dataclass
-class Candidate:
+class CompositionCandidate:
     """A rule set that may join.
 
     Parameters
@@ -55,12 +55,12 @@ class Candidate:
 
     rule_set: RuleSet
     guide: float
-    trial: Trial | None = None
+    trial: CompositionTrial | None = None
     effect: Effect | None = None
     is_fresh: bool = False
 
     @property
-    def tried(self) -> Trial:
+    def tried(self) -> CompositionTrial:
         """Its last trial."""
         if self.trial is None:
             raise ValueError("a candidate that was not tried")
@@ -101,10 +101,12 @@ class Path:
         The episodes of every composition that there was, of both halves, and their rules.
     """
 
-    def __init__(self, judge: CompositionJudge, trials: Trials, candidates: Sequence[Candidate], most: int) -> None:
+    def __init__(
+        self, judge: CompositionJudge, trials: Trials, candidates: Sequence[CompositionCandidate], most: int
+    ) -> None:
         self._judge, self.trials = judge, trials
         self._candidates, self._most = list(candidates), most
-        self._spent: list[Candidate] = []
+        self._spent: list[CompositionCandidate] = []
         self.rule_sets: tuple[RuleSet, ...] = ()
         self.steps: list[CompositionStep] = []
         self.results: list[UnitResult] = []
@@ -152,7 +154,7 @@ class Path:
         others = [rival.results[count - 1] for rival in rivals if count <= len(rival.results)]
         return count > 1 and any(self._judge.compare(self.result, other) < BEHIND_Z for other in others)
 
-    def join(self, candidate: Candidate) -> None:
+    def join(self, candidate: CompositionCandidate) -> None:
         """Let a candidate join."""
         rules = candidate.tried.rules
         self.steps.append(candidate.step(accepted=True))
@@ -166,9 +168,9 @@ class Path:
         for one in self._candidates:
             one.is_fresh = False
 
-    def _passing(self, most: int) -> Iterator[Candidate]:
+    def _passing(self, most: int) -> Iterator[CompositionCandidate]:
         """Yield candidates whose addition passes the test, those that add most first."""
-        done: list[Candidate] = []
+        done: list[CompositionCandidate] = []
         failed = passed = 0
         while failed < MOST_TESTS and passed < most:
             best = self._find_best(done)
@@ -184,7 +186,7 @@ class Path:
             else:
                 failed += 1
 
-    def _find_best(self, done: Sequence[Candidate]) -> Candidate | None:
+    def _find_best(self, done: Sequence[CompositionCandidate]) -> CompositionCandidate | None:
         """Return the candidate that adds most of those that look as if they help; None where none does."""
         active = self._candidates[: self._most]
         while True:
@@ -203,13 +205,13 @@ class Path:
         equals = [one for one in fresh if one is best or compare(one.tried.result, result) >= -EQUAL_Z]
         return min(equals, key=lambda one: (len(one.tried.rules), one.tried.changed, -one.guide))
 
-    def _is_promising(self, candidate: Candidate) -> bool:
+    def _is_promising(self, candidate: CompositionCandidate) -> bool:
         trial = candidate.tried
         return trial.standing.p < TESTED_BELOW_P and trial.is_whole and not self._judge.changes_too_much(trial.result)
 
 
 def grow_compositions(
-    judge: CompositionJudge, candidates: Sequence[Candidate], *, most: int, beginnings: int
+    judge: CompositionJudge, candidates: Sequence[CompositionCandidate], *, most: int, beginnings: int
 ) -> tuple[list[Path], Path]:
     """Follow several beginnings.
 

@@ -23,7 +23,7 @@ from legible.improvement.backward import Selected, leave_out
 from legible.improvement.candidates import candidates_by_worth, worth
 from legible.improvement.check import check_composition, front_candidates
 from legible.improvement.composed import Composed, share_changed
-from legible.improvement.forward import EQUAL_Z, Candidate, Path, grow_compositions
+from legible.improvement.forward import EQUAL_Z, CompositionCandidate, Path, grow_compositions
 from legible.improvement.judging import CompositionJudge
 from legible.improvement.trials import Play
 from legible.rules import Rule, RuleSet
@@ -49,7 +49,7 @@ def compose_by_selection(
     judge = CompositionJudge(play, settings)
     verdicts = candidates_by_worth(evaluation, settings, veto)
     most = settings.most_candidates or len(verdicts)
-    candidates = [Candidate(v.rule_set, worth(v)) for v in verdicts[: RESERVE_FACTOR * most]]
+    candidates = [CompositionCandidate(v.rule_set, worth(v)) for v in verdicts[: RESERVE_FACTOR * most]]
     paths, alone = grow_compositions(judge, candidates, most=most, beginnings=settings.beginnings)
     if paths:
         best = _best_of(judge, paths)

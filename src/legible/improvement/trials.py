@@ -1,6 +1,6 @@
 """Compositions that are tried on the seeds of the composition: chosen on the first half, tested on the second.
 
-- `Trials`: plays compositions on the first half, compared with the one that there is so far; `Trial`: one.
+- `Trials`: plays compositions on the first half, compared with the one that there is so far; `CompositionTrial`: one.
 - `SecondHalf`: plays those that are chosen on the other seeds, and tests whether one is better than another.
 
 What a composition cannot change is not played.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from legible.evaluation import Runner, WorstCase, find_objective
 from legible.evaluation.changed import resamples_for
-from legible.evaluation.objectives import Comparison
+from legible.evaluation.objectives import ComparisonOptions
 from legible.evaluation.pairs import PairedPlay, Pairs
 from legible.evaluation.recorded import EpisodeRecord, Repetition
 from legible.evaluation.statistics import Effect, Standing
@@ -58,7 +58,7 @@ class Play(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trial:
+class CompositionTrial:
     """A composition that was tried.
 
     Parameters
@@ -126,7 +126,7 @@ class Trials:
         """How many environment steps were played."""
         return int(self.result.lengths.sum()) + sum(self._play.steps(n) for n in self._numbers.values())
 
-    def play(self, compositions: Sequence[RuleSet]) -> list[Trial]:
+    def play(self, compositions: Sequence[RuleSet]) -> list[CompositionTrial]:
         """Try compositions: those that look worse than what there is on the first seeds play no more of them."""
         first = max(self._seeds // FIRST_PART, min(self._objective.rung_episodes, self._seeds), 2)
         trials = self._on_seeds(compositions, first)
@@ -135,11 +135,11 @@ class Trials:
             trials[i] = trial
         return trials
 
-    def play_whole(self, compositions: Sequence[RuleSet]) -> list[Trial]:
+    def play_whole(self, compositions: Sequence[RuleSet]) -> list[CompositionTrial]:
         """Try compositions on all seeds."""
         return self._on_seeds(compositions, self._seeds)
 
-    def _on_seeds(self, compositions: Sequence[RuleSet], seeds: int) -> list[Trial]:
+    def _on_seeds(self, compositions: Sequence[RuleSet], seeds: int) -> list[CompositionTrial]:
         keys = [frozenset(rules.rules) for rules in compositions]
         for key, rules in zip(keys, compositions, strict=True):
             if key not in self._numbers:
@@ -150,7 +150,7 @@ class Trials:
             pairs = self._play.pairs(self._numbers[key], seeds)
             sides = WorstCase(self._play.results, self._objective.value).of(pairs.guided, pairs.base)
             standing = self._objective.standing(*sides, pairs.changed)
-            trials.append(Trial(rules, pairs, standing, is_whole=seeds == self._seeds))
+            trials.append(CompositionTrial(rules, pairs, standing, is_whole=seeds == self._seeds))
         return trials
 
     def idle_rules(self, rules: RuleSet) -> tuple[Rule, ...]:
@@ -204,7 +204,7 @@ class SecondHalf:
         sides = WorstCase(self._play.results, self._objective.value).of(guided, base)
         self._loss = max(self._loss, self._objective.invented_loss([sides]))
         changed = differ(guided, base)
-        comparison = Comparison(self._loss, resamples_for(1, self._alpha), self._seed, self._alpha)
+        comparison = ComparisonOptions(self._loss, resamples_for(1, self._alpha), self._seed, self._alpha)
         return self._objective.test(*sides, changed, comparison)
 
 

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from legible.mistakes.decisions import AS_IT_DID, Decisions, choose_decisions
-from legible.mistakes.finding import Mistake, Mistakes, Search, find_mistakes, plan_decisions, points_of
+from legible.mistakes.finding import DecisionSearch, Mistake, Mistakes, find_mistakes, plan_decisions, points_of
 from legible.mistakes.rollouts import Rollouts, RolloutSetup, RolloutUnit, play_rollouts, record_futures
 from legible.mistakes.running import RolloutRunner
 from legible.mistakes.source import learn_from_decisions
@@ -21,6 +21,7 @@ from legible.mistakes.wording import describe_mistake, describe_mistakes, simila
 
 __all__ = [
     "AS_IT_DID",
+    "DecisionSearch",
     "Decisions",
     "Estimated",
     "Mistake",
@@ -29,7 +30,6 @@ __all__ = [
     "RolloutSetup",
     "RolloutUnit",
     "Rollouts",
-    "Search",
     "choose_decisions",
     "describe_mistake",
     "describe_mistakes",

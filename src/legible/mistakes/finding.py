@@ -18,7 +18,7 @@ from legible.files import DamagedFileError, read_json, write_json
 from legible.formatting import number
 from legible.hypotheses import DecisionGains
 from legible.mistakes.decisions import Decisions, choose_decisions, other_choices, steps_of
-from legible.mistakes.racing import FINAL_FUTURES, FINAL_SHARE, OTHERS_IN_SECOND, SECOND_SHARE, Measure, race
+from legible.mistakes.racing import FINAL_FUTURES, FINAL_SHARE, OTHERS_IN_SECOND, SECOND_SHARE, Measure, race_decisions
 from legible.mistakes.statistics import Estimated, false_coverage, gain_of, per_episode, share_of
 from legible.play import Experiences, FoundWay, Point
 from legible.settings import MistakeSettings
@@ -207,7 +207,7 @@ def points_of(experiences: Experiences, rows: NDArray[np.int64]) -> tuple[Point,
 
 
 @dataclass(frozen=True)
-class Search:
+class DecisionSearch:
     """What is looked at: the recorded episodes, decisions of them, and the choices of each.
 
     `numbers` are those of the decisions for whoever plays rollouts, where these are only some of them.
@@ -219,16 +219,16 @@ class Search:
     numbers: NDArray[np.intp] | None = None
 
     @classmethod
-    def plan(cls, experiences: Experiences, count: int, *, seed: int) -> Search:
+    def plan(cls, experiences: Experiences, count: int, *, seed: int) -> DecisionSearch:
         """Choose decisions, and take all choices of each."""
         decisions = choose_decisions(experiences, count, seed=seed)
         return cls(experiences, decisions, other_choices(experiences.space, experiences.actions[decisions.rows]))
 
-    def some(self, count: int, *, seed: int) -> Search:
+    def some(self, count: int, *, seed: int) -> DecisionSearch:
         """Return some of the decisions, drawn by a seed."""
         chosen = np.sort(np.random.default_rng([seed, 1]).permutation(len(self.decisions))[:count])
         decisions = Decisions(self.decisions.rows[chosen], self.decisions.is_random[chosen])
-        return Search(self.experiences, decisions, self.choices[chosen], chosen)
+        return DecisionSearch(self.experiences, decisions, self.choices[chosen], chosen)
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -254,7 +254,7 @@ class Search:
 
 
 def find_mistakes(
-    search: Search,
+    search: DecisionSearch,
     measure: Measure,
     futures: Futures,
     way: FoundWay,
@@ -307,7 +307,7 @@ def find_mistakes(
 
 
 def _mistake(
-    search: Search, decision: int, better: int, gain: float, interval: tuple[float, float], future: int
+    search: DecisionSearch, decision: int, better: int, gain: float, interval: tuple[float, float], future: int
 ) -> Mistake:
     row, seen = int(search.decisions.rows[decision]), search.experiences
     seed, step = int(seen.seeds[seen.episode_ids[row]]), int(steps_of(seen)[row])
@@ -315,7 +315,7 @@ def _mistake(
     return Mistake(row, seed, step, action, better, gain, *interval, future)
 
 
-def _earliest(search: Search, numbers: NDArray[np.intp], gains: NDArray[np.float64]) -> NDArray[np.intp]:
+def _earliest(search: DecisionSearch, numbers: NDArray[np.intp], gains: NDArray[np.float64]) -> NDArray[np.intp]:
     """Of decisions of one episode keep those that no earlier one stands for; returns places in `numbers`."""
     episodes = search.experiences.episode_ids[search.decisions.rows[numbers]]
     kept: list[int] = []
@@ -327,7 +327,7 @@ def _earliest(search: Search, numbers: NDArray[np.intp], gains: NDArray[np.float
 
 
 def _figures(
-    search: Search,
+    search: DecisionSearch,
     proven: NDArray[np.intp],
     gains: NDArray[np.float64],
     headroom: NDArray[np.float64],
@@ -362,14 +362,14 @@ def _figures(
 
 
 def _proven(
-    search: Search, measure: Measure, futures: Futures, *, settings: MistakeSettings, alpha: float, seed: int
+    search: DecisionSearch, measure: Measure, futures: Futures, *, settings: MistakeSettings, alpha: float, seed: int
 ) -> Mistakes:
     every = np.arange(len(search.decisions)) if search.numbers is None else search.numbers
 
     def measured(numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int) -> NDArray[np.float64]:
         return measure(every[numbers], choices, first, count)
 
-    raced = race(measured, search.choices, settings)
+    raced = race_decisions(measured, search.choices, settings)
     gains = [gain_of(differences) for differences in raced.differences]
     means = np.array([gain.mean for gain in gains])
 
@@ -395,7 +395,9 @@ def _proven(
     )
 
 
-def _exact(search: Search, returns: NDArray[np.float64], futures: Futures, *, alpha: float, seed: int) -> Mistakes:
+def _exact(
+    search: DecisionSearch, returns: NDArray[np.float64], futures: Futures, *, alpha: float, seed: int
+) -> Mistakes:
     gains = returns[:, 1:, 0] - returns[:, :1, 0]
     best = np.nan_to_num(gains, nan=-np.inf).argmax(axis=1)
     largest = gains[np.arange(len(gains)), best]
@@ -414,7 +416,7 @@ def _exact(search: Search, returns: NDArray[np.float64], futures: Futures, *, al
     )
 
 
-def _in_this_very_game(search: Search, returns: NDArray[np.float64]) -> Mistakes:
+def _in_this_very_game(search: DecisionSearch, returns: NDArray[np.float64]) -> Mistakes:
     found = _exact(search, returns, lambda *_: [0], alpha=0.05, seed=0)
     listed = tuple(replace(one, low=None, high=None, future=one.seed) for one in found.listed)
     return Mistakes(

@@ -1,6 +1,6 @@
 """From many decisions to the few in which another choice is better: few rollouts for many, more for the promising.
 
-- `race`: looks at decisions in rungs; `Race`: what it measured.
+- `race_decisions`: looks at decisions in rungs; `DecisionRace`: what it measured.
 - `Measure`: plays rollouts, whoever does.
 
 1. Every choice of every decision gets a few rollouts.
@@ -48,7 +48,7 @@ class Measure(Protocol):
 
 
 @dataclass(frozen=True)
-class Race:
+class DecisionRace:
     """What was measured.
 
     Parameters
@@ -69,7 +69,7 @@ class Race:
     differences: NDArray[np.float64]
 
 
-def race(measure: Measure, choices: NDArray[np.int64], settings: MistakeSettings) -> Race:
+def race_decisions(measure: Measure, choices: NDArray[np.int64], settings: MistakeSettings) -> DecisionRace:
     """Look at decisions.
 
     Parameters
@@ -98,7 +98,7 @@ def race(measure: Measure, choices: NDArray[np.int64], settings: MistakeSettings
     last = measure(numbers, np.stack([some[kept, 0], better], axis=1), FINAL_FUTURES, settings.final_rollouts)
     differences = last[:, 1] - last[:, 0]
     well = ~np.isnan(differences).any(axis=1)
-    return Race(first, numbers[well], better[well], differences[well])
+    return DecisionRace(first, numbers[well], better[well], differences[well])
 
 
 def _standing(gains: NDArray[np.float64]) -> NDArray[np.float64]:

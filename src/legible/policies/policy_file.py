@@ -43,13 +43,12 @@ import safetensors.numpy
 from legible.files import write_whole
 from legible.policies.activations import Activation
 from legible.policies.actors.policy import ActorPolicy
-from legible.policies.actors.saving import build_actor, describe_actor
-from legible.policies.actors.saving import why_not_saved as why_actor_not_saved
+from legible.policies.actors.saving import build_actor, describe_actor, why_actor_not_saved
 from legible.policies.encoding import encoding_from_json
 from legible.policies.network import Layer, NetworkPolicy
 from legible.policies.normalisation import Normalisation
 from legible.policies.protocol import Policy, PolicyError, ScoreKind, UnclearPolicyError, naming
-from legible.policies.unpacking import read_json
+from legible.policies.unpacking import parse_json
 
 _FORMAT = "legible-policy"
 _VERSION = 1
@@ -214,7 +213,7 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (safetensors.SafetensorError, OSError, TypeError) as error:
         raise PolicyError(f"{path}: this is no .safetensors file, or a damaged one: {error}") from error
-    document = read_json(written, f"{path}: its description")
+    document = parse_json(written, f"{path}: its description")
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise PolicyError(f"{path}: its description is not of the format {_FORMAT!r}")
     if document.get("version") not in (_VERSION, _ACTOR_VERSION):

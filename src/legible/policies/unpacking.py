@@ -1,7 +1,7 @@
 """Files of others, unpacked with care: nothing in them may swell beyond what a policy can be.
 
 - `check_member`: a member of a zip that is not much larger than what it is packed into.
-- `read_json`: JSON that is neither huge nor nested without end.
+- `parse_json`: JSON that is neither huge nor nested without end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_member(path: Path, archive: zipfile.ZipFile, name: str) -> None:
         )
 
 
-def read_json(raw: bytes | str, whose: str) -> Any:
+def parse_json(raw: bytes | str, whose: str) -> Any:
     """Return what a JSON document says.
 
     Raises

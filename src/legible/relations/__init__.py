@@ -43,8 +43,8 @@ if TYPE_CHECKING:
         Anything,
         Equal,
         RelationError,
-        Table,
         ValueRelation,
+        ValueTable,
         reflect,
     )
     from legible.relations.writer import dump_relations

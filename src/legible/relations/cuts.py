@@ -14,7 +14,7 @@ import numpy as np
 
 from legible.features import FeatureSpace, GroupLink, Intervals, below
 from legible.relations.relation import MetamorphicRelation
-from legible.relations.values import Affine, Anything, Equal, RelationError, Table
+from legible.relations.values import Affine, Anything, Equal, RelationError, ValueTable
 
 MOST_CUTS = 1024
 
@@ -101,11 +101,11 @@ class _Link(NamedTuple):
 
     feature: int
     image_feature: int
-    relation: Equal | Affine | Table
+    relation: Equal | Affine | ValueTable
 
     def own_ends(self, space: FeatureSpace) -> Iterable[tuple[int, float]]:
         """Values of a table: each must be an interval of its own."""
-        if not isinstance(self.relation, Table):
+        if not isinstance(self.relation, ValueTable):
             return
         for x, y in self.relation.pairs:
             for feature, value in ((self.feature, x), (self.image_feature, y)):
@@ -152,10 +152,10 @@ class _Ends:
             for source in self._sent(link.relation, end, forth=False):
                 yield link.feature, source
 
-    def _sent(self, relation: Equal | Affine | Table, end: float, *, forth: bool) -> tuple[float, ...]:
+    def _sent(self, relation: Equal | Affine | ValueTable, end: float, *, forth: bool) -> tuple[float, ...]:
         if isinstance(relation, Equal):
             return (end,)
-        if isinstance(relation, Table):
+        if isinstance(relation, ValueTable):
             return ()  # all its values are ends already, see `own_ends`
         if self.numeric:
             return (relation.image_cut(end) if forth else relation.source_cut(end),)

@@ -84,8 +84,18 @@ from legible.files import parse_toml, read_text
 from legible.relations.action_statements import read_actions
 from legible.relations.places import Place, RelationFileError, Source
 from legible.relations.relation import FeatureRelation, MetamorphicRelation
-from legible.relations.statements import lists, matching_rows, number, tables, texts
-from legible.relations.values import ANY, EQUAL, NEGATE, Affine, Anything, RelationError, Table, ValueRelation, reflect
+from legible.relations.statements import lists, matching_rows, read_number, tables, texts
+from legible.relations.values import (
+    ANY,
+    EQUAL,
+    NEGATE,
+    Affine,
+    Anything,
+    RelationError,
+    ValueRelation,
+    ValueTable,
+    reflect,
+)
 
 HOLDS = ("yes", "nearly", "partly", "no")
 _ABOUT_PEOPLE = ("name", "words", "actions", "holds", "note")
@@ -238,7 +248,7 @@ class _RelationReader:
         how = "about" if place.key == "reflect" else "values"
         for table in tables(value, place, ("features", how)):
             given = table[how]
-            relation = reflect(number(given, how, place)) if how == "about" else _table_of_values(given, place)
+            relation = reflect(read_number(given, how, place)) if how == "about" else _table_of_values(given, place)
             self._each(texts(table["features"], "features", place), relation, place)
 
     def _each(self, patterns: Iterable[str], relation: ValueRelation, place: Place) -> None:
@@ -361,11 +371,11 @@ def _row_number(pattern: str, name: str) -> tuple[int, int] | None:
     return None
 
 
-def _table_of_values(value: Any, place: Place) -> Table:
+def _table_of_values(value: Any, place: Place) -> ValueTable:
     pairs = value if isinstance(value, list) else []
     if not pairs or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise place.error(f"'values' must be a list of pairs such as [[0, 3], [1, 7]], got {value!r}.")
-    return Table(tuple((number(x, "values", place), number(y, "values", place)) for x, y in pairs))
+    return ValueTable(tuple((read_number(x, "values", place), read_number(y, "values", place)) for x, y in pairs))
 
 
 def _relation_of_pair(table: Mapping[str, Any], place: Place) -> ValueRelation:
@@ -383,11 +393,14 @@ def _relation_of_pair(table: Mapping[str, Any], place: Place) -> ValueRelation:
         case ["any"]:
             return ANY
         case ["about"]:
-            return reflect(number(table["about"], "about", place))
+            return reflect(read_number(table["about"], "about", place))
         case ["values"]:
             return _table_of_values(table["values"], place)
         case ["times" | "plus"]:
-            times, plus = number(table.get("times", 1), "times", place), number(table.get("plus", 0), "plus", place)
+            times, plus = (
+                read_number(table.get("times", 1), "times", place),
+                read_number(table.get("plus", 0), "plus", place),
+            )
             if times == 0:
                 raise place.error("'times' must not be 0.", "times")
             return Affine(times, plus)

@@ -1,6 +1,6 @@
 """What statements of a relations file are made of: texts, lists, tables and numbers, checked; names with ``*``.
 
-- `texts`, `lists`, `tables`, `number`: values of a TOML file, or the error that names their line.
+- `texts`, `lists`, `tables`, `read_number`: values of a TOML file, or the error that names their line.
 - `matching_rows`: the names that patterns stand for together.
 """
 
@@ -55,7 +55,7 @@ def tables(
     return found
 
 
-def number(value: Any, key: str, place: Place) -> float:
+def read_number(value: Any, key: str, place: Place) -> float:
     """A finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
         raise place.error(f"{key!r} must be a finite number, got {value!r}.")

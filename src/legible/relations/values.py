@@ -1,6 +1,6 @@
 """R ⊆ ℝ × ℝ: how the values of two features are related.
 
-- `Equal`, `Anything`, `Affine`, `Table`: the relations there are; `ValueRelation` is any of them.
+- `Equal`, `Anything`, `Affine`, `ValueTable`: the relations there are; `ValueRelation` is any of them.
 - `EQUAL`, `ANY`, `NEGATE`, `reflect`: the common ones by name.
 - `RelationError`: a relation that makes no sense.
 
@@ -163,10 +163,10 @@ class Affine:
 
 
 @dataclass(frozen=True)
-class Table:
+class ValueTable:
     """The pairs of R one by one; a value may have several images, or none.
 
-    >>> Table(((0, 1), (0, 2))).images(Condition.equals(5, 0), 7)
+    >>> ValueTable(((0, 1), (0, 2))).images(Condition.equals(5, 0), 7)
     (Condition(feature=7, low=0.9999999403953552, high=1.0), Condition(feature=7, low=1.9999998807907104, high=2.0))
     """
 
@@ -214,7 +214,7 @@ class Table:
         return np.where(known, ys[place], np.float32(np.nan)), known
 
 
-ValueRelation: TypeAlias = Equal | Anything | Affine | Table
+ValueRelation: TypeAlias = Equal | Anything | Affine | ValueTable
 
 EQUAL = Equal()
 ANY = Anything()

@@ -13,7 +13,7 @@ from typing import Any
 from legible.features import FeatureSpace
 from legible.relations.actions import whole_groups
 from legible.relations.relation import FeatureRelation, MetamorphicRelation
-from legible.relations.values import NEGATE, Affine, Anything, Equal, Table, reflect
+from legible.relations.values import NEGATE, Affine, Anything, Equal, ValueTable, reflect
 
 
 def dump_relations(relations: Iterable[MetamorphicRelation], space: FeatureSpace) -> str:
@@ -118,7 +118,7 @@ def _dump_pair(fr: FeatureRelation, names: Sequence[str]) -> tuple[str, str]:
             return "ignore", name
         if relation == NEGATE:
             return "negate", name
-        if isinstance(relation, Table):
+        if isinstance(relation, ValueTable):
             return "map", f"{{ features = {name}, values = {_dump_values(relation)} }}"
         # 'about' is a float32, and has to be one that gives the same map.
         if isinstance(relation, Affine) and (abs(relation.shift) >= 1e38 or relation == reflect(relation.shift / 2)):
@@ -127,14 +127,14 @@ def _dump_pair(fr: FeatureRelation, names: Sequence[str]) -> tuple[str, str]:
     match relation:
         case Anything():
             pair += ", any = true"
-        case Table():
+        case ValueTable():
             pair += f", values = {_dump_values(relation)}"
         case Affine(scale, shift):
             pair += f", times = {scale!r}, plus = {shift!r}"
     return "pair", f"{{ {pair} }}"
 
 
-def _dump_values(table: Table) -> str:
+def _dump_values(table: ValueTable) -> str:
     return f"[{', '.join(f'[{x!r}, {y!r}]' for x, y in table.pairs)}]"
 
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from legible.rules.rule import CompiledRules, Condition, Polarity, Rule, RuleError, RuleSet, parse_rule, triggers
     from legible.rules.wording import (
         Mood,
-        action_words,
         describe_likewise,
         describe_rule,
         describe_rule_briefly,
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
         gerund,
         representative_rule,
         rule_parts,
+        short_action_words,
         third_person,
     )
 

@@ -444,7 +444,7 @@ def describe_likewise(rule_set: RuleSet, space: FeatureSpace) -> str:
     others = [rule for rule in rule_set.rules if rule != first]
     if not others or rule_set.source is None:
         return ""
-    names = action_words([rule.action for rule in (first, *others)], space)
+    names = short_action_words([rule.action for rule in (first, *others)], space)
     actions = [action for action in dict.fromkeys(rule.action for rule in others) if action != first.action]
     same = [rule for rule in others if rule.action == first.action]
     parts = []
@@ -505,11 +505,11 @@ def _without_beginning(texts: list[str]) -> list[str]:
     return [" ".join(one[count:]) for one in words]
 
 
-def action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int, str]:
+def short_action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int, str]:
     """Short words for actions that stand side by side: "north" and "east" where the words are "go north", "go east".
 
     >>> from legible_envs.pacman.features import pacman_features
-    >>> action_words([0, 2], pacman_features(2)), action_words([0, 4], pacman_features(2))
+    >>> short_action_words([0, 2], pacman_features(2)), short_action_words([0, 4], pacman_features(2))
     ({0: 'north', 2: 'east'}, {0: 'going north', 4: 'stopping'})
     """
     labels = {action: space.actions[action].label for action in dict.fromkeys(actions)}

@@ -3,7 +3,7 @@
 That one study confirmed a weakness and the other did not says little: it may have had fewer episodes, or other rules.
 So every confirmed weakness and the composition of each study are played with both policies.
 
-- `compare_studies`: the comparison; `Comparison` is what it says, with a `ComparedRuleSet` for every rule set.
+- `compare_studies`: the comparison; `StudyComparison` is what it says, with a `ComparedRuleSet` for every rule set.
 - `alike`: whether two rules say the same but for where their intervals end.
 """
 
@@ -91,7 +91,7 @@ class ComparedRuleSet:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class StudyComparison:
     """What two studies have in common and what not.
 
     Parameters
@@ -204,7 +204,7 @@ def _interval(effect: Effect) -> str:
     return confidence_interval(effect.mean, effect.low, effect.high)
 
 
-def compare_studies(first: Study, second: Study, episodes: int = EPISODES) -> Comparison:
+def compare_studies(first: Study, second: Study, episodes: int = EPISODES) -> StudyComparison:
     """Compare two studies of policies that see the same features and choose among the same actions.
 
     Steps that the studies have not done yet are done.
@@ -229,7 +229,7 @@ def compare_studies(first: Study, second: Study, episodes: int = EPISODES) -> Co
     differences = [paired(np.subtract(*one), np.subtract(*two)) for one, two in returns]
     q = holm([1.0 if e.mean == 0.0 else min(1.0, 2 * min(e.p, 1 - e.p)) for e in differences])
     rules = [_told_apart(*pair) for pair in ((first, second), (second, first))]
-    return Comparison(
+    return StudyComparison(
         space=first.space,
         is_same_policy=is_same_behaviour(first.fingerprint, second.fingerprint),
         episodes=episodes,

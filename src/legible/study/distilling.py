@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from legible.distillation import Distillation, RoundCheck, distil_policy, write_network
-from legible.distillation.distil import check_distillable, check_name, check_output
+from legible.distillation.distil import check_distillable, check_file_name, check_output
 from legible.engines import Engine
 from legible.environments import EnvironmentSpec, refuse_named_code, with_features
 from legible.environments.feature_readers import FunctionReader
@@ -84,7 +84,7 @@ def distil(
     """
     target = None if out is None else Path(out)
     if target is not None:
-        check_name(target)
+        check_file_name(target)
     found, its_engine = _source_of(source, environment, trust=trust, engine=engine, progress=progress)
     checkpoint = None if target is None else target.with_name(f"{target.name}.distil")
     check_distillable(found.guided, found.environment)

@@ -257,7 +257,7 @@ def names_text(names: FeatureSpace) -> str:
     return json.dumps(names.to_dict(), indent=1) + "\n"
 
 
-def read_names(path: Path) -> FeatureSpace:
+def read_kept_names(path: Path) -> FeatureSpace:
     """Read what `names_text` wrote."""
     document = read_json(path, advice="make the study again in another folder")
     return FeatureSpace.from_dict(document, str(path))

@@ -44,7 +44,7 @@ from legible.study.folder import (
     StudyFolder,
     environment_of,
     names_text,
-    read_names,
+    read_kept_names,
     survives_json,
 )
 
@@ -231,7 +231,7 @@ def read_inputs(
         "rules_from": kept[RULES_FROM],
         "seed": kept["seed"],
         "settings": StudySettings.from_dict(settings, str(place / "study.json")),
-        "names": read_names(names) if names.exists() else None,
+        "names": read_kept_names(names) if names.exists() else None,
         "features": features,
         "policy_options": None if own.exists() else about.get("policy options"),
         "typed": trust,

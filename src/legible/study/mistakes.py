@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from legible.errors import LegibleError
 from legible.evaluation import FailureLimit
 from legible.hypotheses import DecisionGains
-from legible.mistakes import Mistakes, RolloutRunner, Rollouts, RolloutSetup, Search, find_mistakes, plan_decisions
+from legible.mistakes import (
+    DecisionSearch,
+    Mistakes,
+    RolloutRunner,
+    Rollouts,
+    RolloutSetup,
+    find_mistakes,
+    plan_decisions,
+)
 from legible.mistakes.decisions import choices_in
 from legible.mistakes.finding import EXACT_ROLLOUTS
 from legible.play import Experiences, FoundWay
@@ -56,7 +64,7 @@ def rollout_setup(study: Study) -> RolloutSetup:
 class _Search(NamedTuple):
     """What is needed to look for mistakes."""
 
-    search: Search
+    search: DecisionSearch
     runner: RolloutRunner
     way: FoundWay
     greedy: bool
@@ -74,7 +82,7 @@ def _search(study: Study) -> _Search | Mistakes:
     count, problem = plan_decisions(experiences, settings, choices, way=found.way, exact=exact)
     if problem:
         return Mistakes(branching=found.way, problem=problem)
-    search = Search.plan(experiences, count, seed=study.seed)
+    search = DecisionSearch.plan(experiences, count, seed=study.seed)
     progress = ProgressCount(study.progress, "mistakes rollouts", 0)
     runner = RolloutRunner(
         rollout_setup(study),

@@ -40,7 +40,7 @@ from legible.training.hyperparameters import ContinuousPpoSettings, DqnSettings,
 from legible.training.measuring import EVALUATION_EPISODES, PolicyEvaluation, action_names, measure_policy
 from legible.training.presets import Algorithm, AnySettings, Preset, fitting_algorithms, preset
 from legible.training.rules import RuleSettings, TrainingRules
-from legible.training.sb3_checkpoint import Checkpoint, Model, set_entropy_weight
+from legible.training.sb3_checkpoint import Model, TrainingCheckpoint, set_entropy_weight
 from legible.training.sb3_rules import guide_model, guided_class, let_critic_learn_first
 from legible.training.starting import StartingPoint, read_start
 
@@ -213,7 +213,7 @@ def train(
         if start is not None:
             start.check(environments.observation_space, environments.action_space, spec.name)
         description = {**_description(spec, algo, plan, check_seed(seed)), **_beginning(start, guidance)}
-        checkpoint = Checkpoint(stem, description)
+        checkpoint = TrainingCheckpoint(stem, description)
         model = _new_model(environments, plan, seed, device, start, guided=rules is not None)
         if guidance is not None:
             guide_model(model, *guidance, plan.total_steps, seed)
@@ -372,7 +372,7 @@ class _ProgressCallback(BaseCallback):
     """Saves checkpoints and tells how far the training is."""
 
     def __init__(
-        self, checkpoint: Checkpoint, every: int, total: int, on_progress: Callable[[int, int], None] | None
+        self, checkpoint: TrainingCheckpoint, every: int, total: int, on_progress: Callable[[int, int], None] | None
     ) -> None:
         super().__init__()
         self._checkpoint, self._every, self._total, self._on_progress = checkpoint, every, total, on_progress

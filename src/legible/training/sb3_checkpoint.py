@@ -1,6 +1,6 @@
 """Checkpoints of a training with Stable-Baselines3: written whole or not at all, read without running code.
 
-- `Checkpoint`: the folder with the model, its replay buffer and what it is a checkpoint of.
+- `TrainingCheckpoint`: the folder with the model, its replay buffer and what it is a checkpoint of.
 - `Model`: the models that are trained.
 """
 
@@ -27,7 +27,7 @@ _COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num", "explora
 _REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
-class Checkpoint:
+class TrainingCheckpoint:
     """A folder with the model, its replay buffer and what it is a checkpoint of."""
 
     def __init__(self, stem: Path, description: dict[str, Any]) -> None:

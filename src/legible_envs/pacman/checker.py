@@ -18,9 +18,9 @@ from legible.relations.check.answers import (
     OTHER,
     CheckInputs,
     CheckVerdict,
-    Comparison,
     Flags,
     RelationCheck,
+    StateComparison,
     cannot_tell,
     exact_answer,
     expected_observations,
@@ -124,7 +124,7 @@ class PacmanChecker:
 
 def _compare_pacman(
     relation: MetamorphicRelation, space: FeatureSpace, games: Games, images: Games, symmetry: Symmetry, seed: int
-) -> tuple[Comparison, Flags, Flags]:
+) -> tuple[StateComparison, Flags, Flags]:
     """Compare observations and one round; also says where the observation and where the round agrees."""
     played = play_matched(games, images, symmetry, relation.action, relation.image_action, seed)
     told = told_features(relation, len(space))
@@ -138,7 +138,7 @@ def _compare_pacman(
     expected, found = (np.column_stack([pair[k] for pair in extra]).astype(np.float64) for k in (0, 1))
     extra_differs = expected != found
     next_differs = np.hstack([after.differs, extra_differs])
-    comparison = Comparison(
+    comparison = StateComparison(
         observations=games.observations,
         columns=[
             *((name, IN_IMAGE) for name in space.names),

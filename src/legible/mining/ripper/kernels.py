@@ -35,7 +35,7 @@ Conditions = NDArray[np.int64]
 """A conjunction: one line (feature, operator, value) for each condition."""
 
 
-class Table(NamedTuple):
+class BitTable(NamedTuple):
     """The rows to learn from.
 
     Attributes
@@ -70,7 +70,7 @@ class Table(NamedTuple):
 
 def build_table(
     codes: NDArray[Any], positive: NDArray[np.bool_], n_values: NDArray[np.int64], ordinal: NDArray[np.bool_]
-) -> Table:
+) -> BitTable:
     """Put the rows in order and answer all tests. A code that is not below ``n_values`` raises IndexError."""
     classes = np.flatnonzero(positive), np.flatnonzero(~positive)
     positive_words, negative_words = (-(-rows.size // 64) for rows in classes)
@@ -83,19 +83,19 @@ def build_table(
     first_test = np.empty_like(n_values)
     first_test[order] = np.cumsum(n_tests[order]) - n_tests[order]
     bits = np.empty((row_of_slot.size // 64, n_tests[n_values <= BITSET_VALUES].sum()), np.uint64)
-    table = Table(codes, row_of_slot, positive_words, n_values, ordinal, first_test, int(n_tests.sum()), bits)
+    table = BitTable(codes, row_of_slot, positive_words, n_values, ordinal, first_test, int(n_tests.sum()), bits)
     wrong = _fill_bits(table)
     if wrong >= 0:
         raise IndexError(f"feature {wrong} has a code that is not below its number of values, {n_values[wrong]}")
     return table
 
 
-def all_rows(table: Table) -> Rows:
+def all_rows(table: BitTable) -> Rows:
     """The set of all rows."""
     return np.packbits(table.row_of_slot >= 0, bitorder="little").view(np.uint64)
 
 
-def row_numbers(table: Table, rows: Rows) -> NDArray[np.int64]:
+def row_numbers(table: BitTable, rows: Rows) -> NDArray[np.int64]:
     """The numbers of the rows in a set: first the positives, then the negatives."""
     return table.row_of_slot[np.unpackbits(rows.view(np.uint8), bitorder="little").view(np.bool_)]
 
@@ -123,7 +123,7 @@ lowest_bit: Any = intrinsic(_lowest_bit)
 
 
 @njit(cache=True)
-def _fill_bits(table: Table) -> int:
+def _fill_bits(table: BitTable) -> int:
     """Answer all tests; return a feature with a code out of range, or -1.
 
     64 rows at a time are turned to columns, so that the tests become comparisons of whole vectors.
@@ -244,7 +244,7 @@ def _rotated(word: np.uint64, rotation: int) -> np.uint64:
 
 
 @njit(cache=True)
-def _count_by_row(table: Table, rows: Rows, counts: NDArray[np.uint32]) -> None:
+def _count_by_row(table: BitTable, rows: Rows, counts: NDArray[np.uint32]) -> None:
     """Count the tests that have no bits from the codes themselves."""
     codes, row_of_slot, first_test, n_values = table.codes, table.row_of_slot, table.first_test, table.n_values
     features = np.flatnonzero(n_values > BITSET_VALUES)
@@ -272,7 +272,7 @@ def foil_gain(p: int, n: int, P: int, N: int) -> float:
 
 @njit(cache=True)
 def best_condition(
-    table: Table, counts: NDArray[Any], importances: NDArray[np.float64], P: int, N: int
+    table: BitTable, counts: NDArray[Any], importances: NDArray[np.float64], P: int, N: int
 ) -> tuple[int, int, int, int, int]:
     """Among the conditions with gain > 0, the one with the largest gain × importance: feature, operator, value, p, n.
 
@@ -305,7 +305,7 @@ def best_condition(
 
 
 @njit(cache=True)
-def _tests_of(table: Table, feature: int, operator: int, value: int) -> tuple[int, int, np.uint64]:
+def _tests_of(table: BitTable, feature: int, operator: int, value: int) -> tuple[int, int, np.uint64]:
     """The tests start … stop - 1 of which a row must meet one, or with all bits flipped none, to meet a condition."""
     first, last = table.first_test[feature], table.n_values[feature] - 1
     if operator == EQUAL and value == last:  # what the tests for the other values leave over
@@ -314,7 +314,7 @@ def _tests_of(table: Table, feature: int, operator: int, value: int) -> tuple[in
 
 
 @njit(cache=True)
-def restrict(table: Table, rows: Rows, feature: int, operator: int, value: int) -> None:
+def restrict(table: BitTable, rows: Rows, feature: int, operator: int, value: int) -> None:
     """Take from ``rows``, in place, those that do not meet a condition."""
     if table.n_values[feature] > BITSET_VALUES:
         _restrict_by_row(table, rows, feature, operator, value)
@@ -330,7 +330,7 @@ def restrict(table: Table, rows: Rows, feature: int, operator: int, value: int) 
 
 
 @njit(cache=True)
-def _restrict_by_row(table: Table, rows: Rows, feature: int, operator: int, value: int) -> None:
+def _restrict_by_row(table: BitTable, rows: Rows, feature: int, operator: int, value: int) -> None:
     """As `restrict` for a feature without bits."""
     codes, row_of_slot = table.codes, table.row_of_slot
     low = 0 if operator == AT_MOST else value + 1 if operator == ABOVE else value
@@ -347,7 +347,7 @@ def _restrict_by_row(table: Table, rows: Rows, feature: int, operator: int, valu
 
 @njit(cache=True)
 def prefixes(
-    table: Table, rows: Rows, conditions: Conditions, judged: Rows
+    table: BitTable, rows: Rows, conditions: Conditions, judged: Rows
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The rows that the first 1, 2, … conditions cover; and the positives and negatives among those to be judged by."""
     covered = np.empty((conditions.shape[0], rows.size), np.uint64)
@@ -360,7 +360,7 @@ def prefixes(
 
 
 @njit(cache=True)
-def grow(table: Table, rows: Rows, importances: NDArray[np.float64]) -> Conditions:
+def grow(table: BitTable, rows: Rows, importances: NDArray[np.float64]) -> Conditions:
     """Add the best condition until no negative is covered or none helps; the conditions in the order of adding."""
     counts = np.empty((2, table.n_tests), np.uint32)
     conditions = np.empty((2 * table.n_tests + 1, 3), np.int64)

@@ -52,7 +52,7 @@ class Learner:
 
     def __init__(
         self,
-        table: kernels.Table,
+        table: kernels.BitTable,
         *,
         importances: NDArray[np.float64],
         optimizations: int,
@@ -266,7 +266,7 @@ def learn_rules(
 
 def checked_table(
     codes: NDArray[Any], positive: NDArray[np.bool_], n_values: NDArray[np.int64], ordinal: NDArray[np.bool_]
-) -> kernels.Table:
+) -> kernels.BitTable:
     """Build the kernels' table from codes of any integer type; codes that are out of range are refused."""
     if codes.dtype not in (np.uint8, np.uint16, np.uint32):
         if codes.min(initial=0) < 0 or codes.max(initial=0) > np.iinfo(np.uint32).max:

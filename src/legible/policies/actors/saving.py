@@ -1,6 +1,6 @@
 """Actors as tensors and plain data, for policy files.
 
-- `why_not_saved`: what keeps an actor from that; pictures, dictionaries and memory do.
+- `why_actor_not_saved`: what keeps an actor from that; pictures, dictionaries and memory do.
 - `describe_actor`: its tensors, and all else that makes it.
 - `build_actor`: the actor again.
 """
@@ -32,7 +32,7 @@ _HEADS_OF_NETS: Mapping[str, type[QValues] | type[Bits] | type[Certain]] = {
 }
 
 
-def why_not_saved(policy: ActorPolicy) -> str | None:
+def why_actor_not_saved(policy: ActorPolicy) -> str | None:
     """Return what keeps an actor from being saved, None when nothing does."""
     if policy.recurrent:
         return "it remembers earlier observations"

@@ -17,7 +17,7 @@ import torch
 
 from legible.policies.protocol import PolicyError, UnclearPolicyError
 from legible.policies.torch_file import read_state
-from legible.policies.unpacking import check_member, read_json
+from legible.policies.unpacking import check_member, parse_json
 
 SUPPORTED = (
     "policies of DQN, QRDQN, PPO, A2C, TRPO, SAC, TD3, DDPG, TQC, CrossQ, ARS, MaskablePPO and RecurrentPPO of the "
@@ -69,7 +69,7 @@ def read_contents(path: Path) -> Contents:
                 f"holds {', '.join(sorted(names)[:5]) or 'nothing'}"
             )
         check_member(path, archive, "policy.pth")
-        data = read_json(_read_member(path, archive, "data"), f"{path}: data") if "data" in names else {}
+        data = parse_json(_read_member(path, archive, "data"), f"{path}: data") if "data" in names else {}
         if not isinstance(data, dict):
             raise PolicyError(f"{path}: data is a JSON {type(data).__name__}, not an object")
         version = None

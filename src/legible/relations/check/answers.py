@@ -194,7 +194,7 @@ class Checker(Protocol):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class StateComparison:
     """What a relation says and what the environment shows, state by state and column by column.
 
     Parameters
@@ -307,7 +307,7 @@ def exact_answer(
     relation: MetamorphicRelation,
     space: FeatureSpace,
     method: str,
-    comparison: Comparison,
+    comparison: StateComparison,
     note: str,
     verdict: CheckVerdict,
 ) -> RelationCheck:

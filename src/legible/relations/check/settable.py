@@ -34,11 +34,11 @@ from legible.relations.check.answers import (
     OTHER,
     CheckInputs,
     CheckVerdict,
-    Comparison,
     Counterexample,
     Difference,
     Flags,
     RelationCheck,
+    StateComparison,
     Values,
     cannot_tell,
     exact_answer,
@@ -195,7 +195,7 @@ class StateChecker:
         expected = np.column_stack([after, here[:, -2:]])
         compared = np.hstack([told, [True, True]])
         apart = (np.abs(expected - there) > _ROUNDING * np.maximum(1.0, np.abs(expected))) & compared
-        comparison = Comparison(
+        comparison = StateComparison(
             observations=self.observations[defined],
             columns=[
                 *((name, AFTER_STEP) for name in space.names),
@@ -213,7 +213,12 @@ class StateChecker:
         return self._answer(relation, comparison, changes, self.visited[defined], without)
 
     def _answer(
-        self, relation: MetamorphicRelation, comparison: Comparison, changes: Values, visited: Flags, without: float
+        self,
+        relation: MetamorphicRelation,
+        comparison: StateComparison,
+        changes: Values,
+        visited: Flags,
+        without: float,
     ) -> RelationCheck:
         agrees, notes = comparison.agrees, []
         if not agrees.all() and visited.any() and not visited.all():
