@@ -288,17 +288,23 @@ def _learn(
         rows = np.flatnonzero(include | exclude)
         importances = None if importance is None else importance.of(polarity, action)
         bodies = learn(codes[rows], include[rows], importances=importances, seed=int(state))
-        for body in bodies:
-            conditions: dict[int, Condition] = {}
-            for i, k in body:
-                flag = presence.get(i)  # the feature that must be 1 for this one to mean anything
-                if flag is not None:
-                    conditions[flag] = Condition.equals(flag, 0 if k == intervals.sizes[i] else 1)
-                if flag is None or k < intervals.sizes[i]:
-                    conditions[i] = Condition(i, float(intervals.lows[i][k]), float(intervals.highs[i][k]))
-            rules.append(Rule(polarity, action, tuple(conditions.values())))
+        rules += [Rule(polarity, action, _conditions(body, intervals, presence)) for body in bodies]
     report("rules", len(heads), len(heads))
     return rules
+
+
+def _conditions(
+    body: tuple[tuple[int, int], ...], intervals: Intervals, presence: Mapping[int, int]
+) -> tuple[Condition, ...]:
+    """Return the conditions of a body; `presence` says which feature must be 1 for another to mean anything."""
+    conditions: dict[int, Condition] = {}
+    for i, k in body:
+        flag = presence.get(i)
+        if flag is not None:
+            conditions[flag] = Condition.equals(flag, 0 if k == intervals.sizes[i] else 1)
+        if flag is None or k < intervals.sizes[i]:
+            conditions[i] = Condition(i, float(intervals.lows[i][k]), float(intervals.highs[i][k]))
+    return tuple(conditions.values())
 
 
 def judge_rules(rules: list[Rule], experiences: Experiences, rows: NDArray[np.bool_] | None = None) -> list[MinedRule]:

@@ -201,14 +201,16 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return for every row the class of the first rule that matches it, or the default class."""
-        return self.classes_[self._frequencies.argmax(axis=1)[self._first_match(X)]]
+        first = self._first_match(X)
+        return self.classes_[self._frequencies.argmax(axis=1)[first]]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return for every row how frequent each class is among the training rows that the same rule decided.
 
         Frequencies have a Laplace correction. The class of the rule always has the largest.
         """
-        return self._frequencies[self._first_match(X)]
+        first = self._first_match(X)
+        return self._frequencies[first]
 
     def _learn(
         self,
