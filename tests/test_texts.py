@@ -17,7 +17,8 @@ def long_texts(source: str) -> Iterator[int]:
         is_raises = isinstance(node, ast.Call) and ast.unparse(node.func) in {"pytest.raises", "pytest.warns"}
         if not is_raises and not isinstance(node, ast.Assert):
             continue
-        parts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+        compared = node.test if isinstance(node, ast.Assert) else node
+        parts = [part.value for part in ast.walk(compared) if isinstance(part, ast.Constant)]
         if any(isinstance(text, str) and len(text.split()) >= LONG_TEXT_WORDS for text in parts):
             yield node.lineno
 
