@@ -41,6 +41,16 @@ class RecordFormat:
         self._classes = {kind.__name__: kind for kind in classes}
         self._made_again = dict(made_again or {})
 
+    @property
+    def made_again(self) -> set[type]:
+        """The classes of objects that a file does not keep."""
+        return set(self._made_again)
+
+    @property
+    def classes(self) -> set[type]:
+        """All classes that a file may speak of."""
+        return {*self._classes.values(), *self._made_again}
+
     def write(self, path: Path, value: Any, key: str = "") -> None:
         """Write a value, whole or not at all, with a key that says what it belongs to."""
         arrays: dict[str, NDArray[Any]] = {}

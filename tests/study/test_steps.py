@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from legible.play import STAGES
 from legible.records import RecordFormat
 from legible.settings import MiningSettings, PlaySettings, StudySettings
 from legible.study import STEPS, NotDoneError, Step, Study, register_step
+from legible.study.formats import RESULTS
 
 SETTINGS = StudySettings(
     sources="mined",
@@ -126,3 +128,16 @@ def test_a_finished_study_opens_within_two_seconds_of_processor_time(tmp_path: P
     assert opened.conclusion.text
     assert opened.explanations is not None
     assert time.process_time() - began < 2
+
+
+def named_classes(hint: object) -> set[type]:
+    """The dataclasses and named tuples that an annotation speaks of."""
+    found = {hint} if isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")) else set()
+    return found.union(*(named_classes(part) for part in get_args(hint)))
+
+
+def test_every_class_that_a_result_holds_can_be_kept() -> None:
+    kept = set(RESULTS.classes)
+    for kind in RESULTS.classes - RESULTS.made_again:
+        for name, hint in get_type_hints(kind).items():
+            assert named_classes(hint) <= kept, f"{kind.__name__}.{name}"

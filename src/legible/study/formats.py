@@ -20,8 +20,9 @@ from legible.explanation.weakness import StrongerRule
 from legible.features import FeatureSpace
 from legible.improvement import CompositionCheck, CompositionStep, FrontPoint, Improvement
 from legible.records import RecordFormat
-from legible.relations import Generalisation
+from legible.relations import FeatureRelation, Generalisation, MetamorphicRelation
 from legible.relations.generalisation import Dropped
+from legible.relations.values import Affine, Anything, Equal, ValueTable
 from legible.rules import Condition, Rule, RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 RESULTS = RecordFormat(
     (
-        *(Condition, Rule, RuleSet, RandomTest, Generalisation, Dropped),
+        *(Condition, Rule, RuleSet, RandomTest),
+        *(Equal, Anything, Affine, ValueTable, FeatureRelation, MetamorphicRelation, Generalisation, Dropped),
         *(Effect, Sample, ConstraintCheck, Confirmation, Verdict, Evaluation, UnitResult, PlayedBlocks, Repetition),
         *(ReferenceResult, QuotedReference, References),
         *(CompositionStep, FrontPoint, CompositionCheck, Improvement),
